@@ -104,8 +104,8 @@ class Arms:
     def prompts(self, n_tasks: int) -> Iterator[str]:
         """Yield HumanEval prompts in chat form."""
         tokenizer = self.target.tokenizer
-        for task in dataset_files.load("humaneval").tasks[:n_tasks]:
-            prompt = prompting.build(task, "chat")
+        for task in dataset_files.load_bundled_dataset("humaneval").tasks[:n_tasks]:
+            prompt = prompting.build_prompt(task, "chat")
             text = tokenizer.apply_chat_template(prompt.messages or [], tokenize=False, add_generation_prompt=True)
             yield text + prompt.reply_prefix
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluation.load_comparison import LoadedService, RateResult, bound_capacity, compare_with_idle, describe_capacity
-from evaluation.load_metrics import UNCLOCKED_S, Point
+from evaluation.load_comparison import LoadTestResult, RateResult, bound_capacity, compare_with_idle, describe_capacity
+from evaluation.load_metrics import UNCLOCKED_S, LoadPoint
 
 Rate = float | None  # None: idle
 SERVICE = "service"  # begins the names of figures
@@ -18,15 +18,15 @@ BAR = 20  # characters of 100 %
 class MeasuredService:
     """A service: its points by rate (None: idle), in the order in which they were measured."""
 
-    points: dict[Rate, Point] = field(default_factory=dict)
+    points: dict[Rate, LoadPoint] = field(default_factory=dict)
 
     @property
-    def idle(self) -> Point:
+    def idle(self) -> LoadPoint:
         """The service without load. KeyError before it was measured."""
         return self.points[None]
 
     @property
-    def loaded(self) -> list[Point]:
+    def loaded(self) -> list[LoadPoint]:
         """The points under load, by rate."""
         return [point for rate, point in self.points.items() if rate is not None]
 
@@ -36,13 +36,13 @@ class MeasuredService:
         points = sorted(self.loaded, key=lambda point: point.rate or 0.0)
         return [RateResult(point.rate or 0.0, point.pass_first, point.by_prompt) for point in points]
 
-    def summarize(self) -> LoadedService:
+    def summarize(self) -> LoadTestResult:
         """What the sentences are about. KeyError before it was measured idle."""
         idle = RateResult(0.0, self.idle.pass_first, self.idle.by_prompt)
-        return LoadedService(idle, self.tried)
+        return LoadTestResult(idle, self.tried)
 
 
-def build_row(point: Point) -> dict[str, Any]:
+def build_row(point: LoadPoint) -> dict[str, Any]:
     """A line of the table: shares in per cent with their intervals, times in seconds."""
     return {
         "rate": "idle" if point.rate is None else f"{point.rate:g}",
@@ -107,7 +107,7 @@ def _format_share(value: float, interval: tuple[float, float]) -> str:
     return f"{100 * value:.0f} % ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
 
 
-def _format_rate(point: Point) -> str:
+def _format_rate(point: LoadPoint) -> str:
     """Right answers in time per second; the interval of Pass@First, times the requests of a second."""
     low, high = (bound * point.requests / point.window_s for bound in point.pass_first_interval)
     return f"{point.right_in_time_per_s:.3f} ({low:.3f} to {high:.3f})"

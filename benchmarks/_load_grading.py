@@ -10,7 +10,7 @@ from benchmarks._load_client import Reply
 from evaluation.datasets import Task
 from evaluation.extractor import Extractor
 from evaluation.grading import Grader
-from evaluation.load_metrics import Fate, LoadedRequest
+from evaluation.load_metrics import Fate, LoadTestRequest
 from evaluation.metrics import SampleOutcome
 from evaluation.prompting import Mode
 from evaluation.sandbox import Sandbox
@@ -45,7 +45,7 @@ class Judge:
                 break
         return found[:wanted]
 
-    def asked(self, replies: Sequence[Reply]) -> list[LoadedRequest]:
+    def asked(self, replies: Sequence[Reply]) -> list[LoadTestRequest]:
         """The requests with their samples judged."""
         answers = [(reply, _get_completion(reply)) for reply in replies]
         programs = [
@@ -73,15 +73,15 @@ class Judge:
         for position, verdict in self._grader.judge_many(list(new.values()), os.cpu_count() or 1):
             self._passed[keys[position]] = verdict.status == Status.PASSED
 
-    def _judge_reply(self, reply: Reply, answer: dict[str, Any], programs: Sequence[str]) -> LoadedRequest:
+    def _judge_reply(self, reply: Reply, answer: dict[str, Any], programs: Sequence[str]) -> LoadTestRequest:
         planned = reply.planned
         if not answer:
             fate: Fate = "refused" if reply.fate == "refused" else "failed"
-            return LoadedRequest(planned.key, fate, retry_after_s=reply.retry_after_s, prompt=planned.task.task_id)
+            return LoadTestRequest(planned.key, fate, retry_after_s=reply.retry_after_s, prompt=planned.task.task_id)
         samples = answer["samples"]
         budget_s = answer["run"]["budget_s"]
         ends = [budget_s if s["finish_reason"] == "deadline" else s["finished_s"] or 0.0 for s in samples]
-        return LoadedRequest(
+        return LoadTestRequest(
             planned.key,
             "answered",
             samples=tuple(

@@ -28,7 +28,7 @@ _FIGURES: dict[str, Callable[[Sequence[float]], float]] = {"median": statistics.
 
 def measure(name: str, rounds: int, workers: int, limit: int, device: str) -> Report:
     """Return the report; figures are verdicts per second over all workers, in each tier that works here."""
-    language = registry.language(name)
+    language = registry.load_language(name)
     toolchain = language.toolchain.find()
     items = list(islice(_list_programs(name), min(limit, _SAMPLES)))
     figures: dict[str, float] = {}
@@ -56,8 +56,8 @@ def measure(name: str, rounds: int, workers: int, limit: int, device: str) -> Re
 
 def _list_programs(name: str) -> Iterator[tuple[str, Task]]:
     """(program, task) of tasks that can be translated."""
-    language, sandbox = registry.language(name), Sandbox.detect()
-    for task in dataset_files.load("humaneval").tasks:
+    language, sandbox = registry.load_language(name), Sandbox.detect()
+    for task in dataset_files.load_bundled_dataset("humaneval").tasks:
         try:
             made = translate_task(read_source(sandbox, task), language)
         except UntranslatableError:

@@ -137,7 +137,9 @@ def _count_generated(session: Session) -> int:
 
 def _import_tasks(ctx: Context, name: str) -> Dataset:
     """HumanEval's tasks under other ids, as an imported dataset."""
-    tasks = tuple(replace(t, task_id=f"{name}/{i}") for i, t in enumerate(dataset_files.load("humaneval").tasks))
+    tasks = tuple(
+        replace(t, task_id=f"{name}/{i}") for i, t in enumerate(dataset_files.load_bundled_dataset("humaneval").tasks)
+    )
     return dataset_service.store(
         ctx, evaluation_datasets.Dataset(name, tasks, sha256(name.encode()).hexdigest()), DatasetKind.IMPORTED
     )

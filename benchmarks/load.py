@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> int:
 def _load_dataset(name: str) -> Dataset:
     """The built-in dataset, or one that was imported into the database. Raises BasslineError and DatasetError."""
     if name == BUILTIN:
-        return dataset_files.load(name)
+        return dataset_files.load_bundled_dataset(name)
     stored = require(open_context(), name)
     return Dataset(stored.name, tuple(as_plain(task) for task in stored.tasks), stored.sha256)
 

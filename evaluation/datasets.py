@@ -44,15 +44,15 @@ class Task:
     signature: Signature | None = None
     cases: tuple[Case, ...] = ()
 
-    def program(self, completion: str) -> str:
+    def build_program(self, completion: str) -> str:
         """The program that is judged, with this completion."""
         if self.program_prefix is not None:
             return self.program_prefix + completion
         return self.prompt + completion + (self.suffix or "")
 
-    def judged_program(self, program: str) -> str:
+    def build_judged_program(self, program: str) -> str:
         """What the sandbox runs of a program: the program, or its function in its module."""
-        return program if self.module is None else spec.unpacked(self.module).program(program)
+        return program if self.module is None else spec.unpack_placement(self.module).build_program(program)
 
     def as_judged(self) -> Task:
         """The task whose prompt begins the program that is judged."""

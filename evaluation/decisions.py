@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from evaluation.inference import ALPHA, compute_least_discordant
 from evaluation.metrics import RESAMPLES, MetricError
 
-Verdict = Literal["better", "as_good", "undecided"]
+PairVerdict = Literal["better", "as_good", "undecided"]
 
 MARGIN = 0.05
 """A difference of Pass@First, as a share of the tasks, below which two configurations are as good as each other."""
@@ -62,7 +62,7 @@ class PairDecision:
     at_least: float  # the one-sided lower limit
     at_most: float  # the one-sided upper limit
     margin: float
-    verdict: Verdict  # "better": A or B, by the sign of the difference
+    verdict: PairVerdict  # "better": A or B, by the sign of the difference
     tasks_to_decide: int | None  # of an undecided pair; None above MAX_TASKS
 
     @property
@@ -131,7 +131,7 @@ class PairBand:
         )
         low, at_least = self._limits[0][:, columns].min(axis=1).tolist()
         high, at_most = self._limits[1][:, columns].max(axis=1).tolist()
-        verdict: Verdict = "undecided"
+        verdict: PairVerdict = "undecided"
         if low > 0 or high < 0:
             verdict = "better"
         elif at_least > -margin and at_most < margin:

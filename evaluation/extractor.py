@@ -22,7 +22,7 @@ from pathlib import Path
 
 from evaluation.datasets import PYTHON, Task
 from evaluation.extracted import Extraction
-from evaluation.extraction import append_unread
+from evaluation.extraction import build_unread_extraction
 from evaluation.prompting import Mode
 from evaluation.sandbox.inside.cpu_clock import read_cpu_s
 
@@ -55,10 +55,10 @@ class Extractor:
 
         The `version` of the result then says so. Raises OSError where no process can be started.
         """
-        content = {"task": asdict(_as_read(task)), "raw": raw, "mode": mode}
+        content = {"task": asdict(_strip_unread_fields(task)), "raw": raw, "mode": mode}
         with self._hold_process():
             found = self._ask(json.dumps(content).encode() + b"\n")
-        return append_unread(task, raw, mode) if found is None else found
+        return build_unread_extraction(task, raw, mode) if found is None else found
 
     def close(self) -> None:
         """End the process; a later answer starts a new one."""
@@ -126,7 +126,7 @@ class Extractor:
                 self._process = None
 
 
-def _as_read(task: Task) -> Task:
+def _strip_unread_fields(task: Task) -> Task:
     """The task with only the fields that extraction reads; a test only where it is part of the program."""
     test = "" if task.language == PYTHON else task.test
     return replace(task, test=test, canonical_solution="", source=None, signature=None, cases=())

@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import islice
 
 from evaluation import datasets
-from evaluation.languages import judging, registry, whole
+from evaluation.languages import exit_code_judging, judging, registry
 from evaluation.languages.cases import Signature
-from evaluation.project_tests.judge import Archives, get_shared_judge
+from evaluation.project_tests.judge import ArchiveLoader, get_shared_judge
 from evaluation.project_tests.spec import ProjectTests
-from evaluation.sandbox import Limits, Sandbox, SandboxResult, Task, clean, repeat_faults
+from evaluation.sandbox import Limits, Sandbox, SandboxResult, SandboxTask, clean_text, retry_faults
 from evaluation.verdicts import Status, Trust, Verdict
 
 MAX_PROGRAM_BYTES = 4 * 2**20
@@ -21,12 +21,12 @@ MAX_PROGRAM_BYTES = 4 * 2**20
 class Grader:
     """Judges programs in a sandbox. Safe to use from many threads."""
 
-    def __init__(self, sandbox: Sandbox, limits: Limits | None = None, archives: Archives | None = None) -> None:
+    def __init__(self, sandbox: Sandbox, limits: Limits | None = None, archives: ArchiveLoader | None = None) -> None:
         self._sandbox = sandbox
         self._limits = limits or Limits()
         self._archives = archives
 
-    def judge(self, program: str, task: Task) -> Verdict:
+    def judge(self, program: str, task: SandboxTask) -> Verdict:
         """Return the verdict on a complete program.
 
         A timeout stands: CPU time does not depend on other work, and the wall-clock limit leaves out waits for a CPU. A
@@ -39,14 +39,15 @@ class Grader:
             if task.language != datasets.PYTHON:
                 return self._judge_whole(program, task, refused)
             if task.project_tests is not None:
-                return self._judge_by_project(program, ProjectTests.of(task.project_tests), refused)
-            reference = task.judged_program(task.program(task.canonical_solution)) if task.canonical_solution else ""
-            program, task = program if refused else task.judged_program(program), task.as_judged()
+                return self._judge_by_project(program, ProjectTests.from_json(task.project_tests), refused)
+            solution = task.canonical_solution
+            reference = task.build_judged_program(task.build_program(solution)) if solution else ""
+            program, task = program if refused else task.build_judged_program(program), task.as_judged()
         if refused:
-            return self._build_verdict(replace(refused, trust=self._sandbox.prepare(program, task).trust))
-        return self._build_verdict(repeat_faults(lambda: self._sandbox.judge(program, task, self._limits, reference)))
+            return self._build_verdict(replace(refused, trust=self._sandbox.build_job(program, task).trust))
+        return self._build_verdict(retry_faults(lambda: self._sandbox.judge(program, task, self._limits, reference)))
 
-    def judge_many(self, items: Iterable[tuple[str, Task]], workers: int = 2) -> Iterator[tuple[int, Verdict]]:
+    def judge_many(self, items: Iterable[tuple[str, SandboxTask]], workers: int = 2) -> Iterator[tuple[int, Verdict]]:
         """Yield (position, verdict) as verdicts come; `items` is read a few steps ahead of the workers."""
         if workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
@@ -68,11 +69,11 @@ class Grader:
         self, program: str, task: datasets.Task, signature: Signature, refused: SandboxResult | None
     ) -> Verdict:
         """The verdict on a program in another language. Raises ToolchainError where its toolchain is missing."""
-        language = registry.language(task.language)
+        language = registry.load_language(task.language)
         toolchain = language.toolchain.find()
         return self._build_verdict(
             refused
-            or repeat_faults(
+            or retry_faults(
                 lambda: judging.judge(self._sandbox, language, toolchain, program, signature, task.cases, self._limits)
             )
         )
@@ -81,23 +82,25 @@ class Grader:
         """The verdict on a program in another language that its test is part of. Raises ToolchainError."""
         if refused is not None:
             return self._build_verdict(replace(refused, trust=Trust.IN_GUEST))
-        language = registry.language(task.language)
+        language = registry.load_language(task.language)
         toolchain = language.toolchain.find()
         return self._build_verdict(
-            repeat_faults(lambda: whole.judge(self._sandbox, language, toolchain, program, task.test, self._limits))
+            retry_faults(
+                lambda: exit_code_judging.judge(self._sandbox, language, toolchain, program, task.test, self._limits)
+            )
         )
 
     def _judge_by_project(self, program: str, spec: ProjectTests, refused: SandboxResult | None) -> Verdict:
         if refused is not None:
             return self._build_verdict(replace(refused, trust=Trust.IN_GUEST))
         judge = get_shared_judge(self._sandbox, self._archives)
-        return self._build_verdict(repeat_faults(lambda: judge.judge(program, spec)))
+        return self._build_verdict(retry_faults(lambda: judge.judge(program, spec)))
 
     def _build_verdict(self, result: SandboxResult) -> Verdict:
         return Verdict(
             status=Status(result.status),
-            detail=clean(result.detail),
-            traceback=clean(result.traceback),
+            detail=clean_text(result.detail),
+            traceback=clean_text(result.traceback),
             failing_assert=_clean(result.failing_assert),
             got=_clean(result.got),
             expected=_clean(result.expected),
@@ -118,4 +121,4 @@ def _refuse_program(program: str) -> SandboxResult | None:
 
 
 def _clean(text: str | None) -> str | None:
-    return None if text is None else clean(text)
+    return None if text is None else clean_text(text)

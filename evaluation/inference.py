@@ -66,7 +66,7 @@ def compute_least_discordant(alpha: float = ALPHA) -> int:
     return math.floor(1 - math.log2(alpha)) + 1
 
 
-def compute_detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float = ALPHA) -> float:
+def compute_detectable_difference(n_tasks: int, discordant: float, power: float = 0.8, alpha: float = ALPHA) -> float:
     """Smallest true difference of two runs that a paired test over `n_tasks` shows with this `power`.
 
     `discordant` is the share of tasks on which the runs differ. Normal approximation with the paired standard
@@ -101,5 +101,5 @@ def compare_solved(
         delta=(len(wins) - len(losses)) / n,
         p=mcnemar(len(wins), len(losses)),
         alpha=alpha,
-        detectable=compute_detectable(n, (len(wins) + len(losses)) / n, alpha=alpha),
+        detectable=compute_detectable_difference(n, (len(wins) + len(losses)) / n, alpha=alpha),
     )

@@ -105,11 +105,11 @@ def find_capacity(idle_pass_first: float, tried: Iterable[RateResult]) -> float 
 
 def compare_with_idle(idle: RateResult, tried: Iterable[RateResult]) -> list[tuple[float, Difference]]:
     """Each tried rate minus the idle service, paired by prompt."""
-    own = _group_by_place(idle.by_prompt)
-    return [(one.rate, compare_tallies(_group_by_place(one.by_prompt), own)) for one in tried]
+    own = _key_by_position(idle.by_prompt)
+    return [(one.rate, compare_tallies(_key_by_position(one.by_prompt), own)) for one in tried]
 
 
-def _group_by_place(by_prompt: Sequence[Sequence[int]]) -> dict[str, PromptTally]:
+def _key_by_position(by_prompt: Sequence[Sequence[int]]) -> dict[str, PromptTally]:
     """The tallies by the place of their prompt: every rate asks for the same prompts, in the same order."""
     return {str(place): PromptTally(asked, right) for place, (asked, right) in enumerate(by_prompt)}
 
@@ -156,7 +156,7 @@ def _compute_bounds(centre: float, error: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedService:
+class LoadTestResult:
     """A service as a load test measured it: idle, and at each tried rate in order."""
 
     idle: RateResult
@@ -168,7 +168,7 @@ class LoadedService:
         return find_capacity(self.idle.pass_first, self.tried)
 
 
-def describe_capacity(service: LoadedService) -> str:
+def describe_capacity(service: LoadTestResult) -> str:
     """What rate the service carries by the best estimate, and what of that is shown."""
     rates, idle = ", ".join(f"{one.rate:g}" for one in service.tried), f"{100 * service.idle.pass_first:.0f} %"
     if not service.idle.pass_first:
@@ -187,7 +187,7 @@ def describe_capacity(service: LoadedService) -> str:
     return f"{said} {_describe_range(service, found)}"
 
 
-def _describe_range(service: LoadedService, estimate: float | None) -> str:
+def _describe_range(service: LoadTestResult, estimate: float | None) -> str:
     compared = compare_with_idle(service.idle, service.tried)
     shown, last = bound_capacity(compared), compared[-1][0]
     least = f"no rate is shown to stay within {POINTS}" if shown.low is None else f"it carries at least {shown.low:g}"
@@ -202,7 +202,7 @@ def _describe_range(service: LoadedService, estimate: float | None) -> str:
     above = [pair for pair in compared if estimate is not None and pair[0] >= estimate]
     undecided = [pair for pair in (*above, *compared) if not _is_decided(pair[1])]
     if not undecided:
-        return f"{text} ({_on(compared[-1][1])})."
+        return f"{text} ({_format_counts(compared[-1][1])})."
     rate, nearest = undecided[0]
     return f"{text}. At {rate:g} the difference is {_format_interval(nearest)}: undecided."
 
@@ -214,10 +214,10 @@ def _is_decided(found: Difference) -> bool:
 def _format_interval(found: Difference) -> str:
     bounds = (f"{100 * value:+.1f}" for value in (found.delta, found.low, found.high))
     delta, low, high = (text.replace("-", "−") for text in bounds)
-    return f"{delta} points (95 %: {low} to {high}; {_on(found)})"
+    return f"{delta} points (95 %: {low} to {high}; {_format_counts(found)})"
 
 
-def _on(found: Difference) -> str:
+def _format_counts(found: Difference) -> str:
     prompts = "1 prompt" if found.prompts == 1 else f"{found.prompts} prompts"
     return f"{prompts}, {found.requests} requests"
 

@@ -24,7 +24,7 @@ UNCLOCKED_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedRequest:
+class LoadTestRequest:
     """One request of a load test as its client saw it."""
 
     key: str
@@ -45,7 +45,7 @@ class LoadedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LoadPoint:
     """A service at one rate. Shares are of all requests, with 95 % intervals over prompts; quantiles are over the
     requests that have such a time, None where none has.
     """
@@ -81,8 +81,8 @@ class Point:
 
 
 def build_point(
-    asked: Sequence[LoadedRequest], rate: float | None, budget_s: float, window_s: float, elapsed_s: float
-) -> Point:
+    asked: Sequence[LoadTestRequest], rate: float | None, budget_s: float, window_s: float, elapsed_s: float
+) -> LoadPoint:
     """The figures of the requests that arrived within `window_s` at one rate; all were settled after `elapsed_s`.
 
     Raises MetricError without requests.
@@ -90,7 +90,7 @@ def build_point(
     if not asked:
         raise MetricError("there are no requests to measure")
     found = PairedOutcomes.from_samples(sample for one in asked for sample in one.outcomes)
-    of_first, of_all = (solved[0] for solved in found.at(budget_s))
+    of_first, of_all = (solved[0] for solved in found.find_passes(budget_s))
     first, every = int(of_first.sum()), int(of_all.sum())
     prompts = [one.prompt or one.key for one in asked]
     tallies = tally(zip(prompts, of_first.tolist(), strict=True))
@@ -101,7 +101,7 @@ def build_point(
     answers = [one.answer_s for one in answered if one.answer_s is not None]
     unclocked = [one.unclocked_s for one in answered if one.unclocked_s is not None]
     hints = [one.retry_after_s for one in asked if one.retry_after_s is not None]
-    return Point(
+    return LoadPoint(
         rate=rate,
         window_s=window_s,
         requests=len(asked),

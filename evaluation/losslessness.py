@@ -21,9 +21,9 @@ from scipy import stats
 from evaluation.decisions import score_interval
 from evaluation.inference import ALPHA, mcnemar
 
-Verdict = Literal["equal", "within_noise", "changed", "undecided"]
+AuditVerdict = Literal["equal", "within_noise", "changed", "undecided"]
 Key = tuple[str, int]  # task_id, index of the sample
-VERDICTS: tuple[Verdict, ...] = ("equal", "within_noise", "undecided", "changed")
+VERDICTS: tuple[AuditVerdict, ...] = ("equal", "within_noise", "undecided", "changed")
 """From the best to the worst."""
 NEAR_TIE = 0.05
 """Nats between two tokens that rounding may exchange."""
@@ -74,7 +74,7 @@ Texts = Mapping[Key, AuditedText]
 class AuditedDecoding:
     """The verdict about one way to decode, greedy or sampled, and what it rests on."""
 
-    verdict: Verdict
+    verdict: AuditVerdict
     sentence: str
     n_texts: int
     changed_share: float  # on against off
@@ -151,7 +151,7 @@ def audit_decoding(off: tuple[Texts, Texts], on: tuple[Texts, Texts], *, is_gree
     )
 
 
-def find_worst(verdicts: Sequence[Verdict]) -> Verdict:
+def find_worst(verdicts: Sequence[AuditVerdict]) -> AuditVerdict:
     """The verdict about all ways to decode together."""
     return max(verdicts, key=VERDICTS.index)
 
@@ -159,7 +159,7 @@ def find_worst(verdicts: Sequence[Verdict]) -> Verdict:
 def _judge(
     *, n_texts: int, n_changed: int, n_clear: int, n_noise: int, is_beyond: bool, is_greedy: bool,
     n_likelihoods: int, likelihood_p: float,
-) -> tuple[Verdict, str]:  # fmt: skip
+) -> tuple[AuditVerdict, str]:  # fmt: skip
     shares = f"speculation changes {n_changed} of {n_texts} texts, and the server alone {n_noise}"
     if n_changed == 0:
         return "equal", f"equal: {shares}"

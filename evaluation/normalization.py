@@ -24,7 +24,7 @@ def convert_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def answer_of(text: str) -> str:
+def extract_answer_text(text: str) -> str:
     """The text without a byte order mark and without the part that the model marked as reasoning, closed or not."""
     return strip_reasoning(text.removeprefix("\ufeff"))
 

@@ -108,7 +108,7 @@ class PairedOutcomes:
         rank[worst_first] = np.arange(n)
         return worst_first[np.maximum.accumulate(self._pair * n + rank) % n] if n else rank
 
-    def at(self, budget_s: float) -> tuple[Bools, Bools]:
+    def find_passes(self, budget_s: float) -> tuple[Bools, Bools]:
         """Whether the chosen sample and whether any sample within `budget_s` passes, each `[R, T]`."""
         if budget_s not in self._at:
             if len(self._at) >= MAX_BUDGETS:
@@ -120,15 +120,15 @@ class PairedOutcomes:
             self._at[budget_s] = found
         return self._at[budget_s]
 
-    def solved(self, figure: Figure, budget_s: float) -> Bools:
+    def find_solved(self, figure: Figure, budget_s: float) -> Bools:
         """Which run solves which task within the budget by this figure, `[R, T]`."""
-        return self.at(budget_s)[figure == "all"]
+        return self.find_passes(budget_s)[figure == "all"]
 
     def share(self, figure: Figure, budget_s: float, run: int = 0) -> float:
         """The share of the tasks that a run solves within the budget."""
-        return float(self.solved(figure, budget_s)[run].mean())
+        return float(self.find_solved(figure, budget_s)[run].mean())
 
-    def solved_at_changes(
+    def find_solved_at_changes(
         self, runs: Sequence[int], end_s: float, stretch: Sequence[float] | None = None
     ) -> tuple[Floats, Bools, Bools]:
         """(budgets, first, every): both figures of `runs` at every budget up to `end_s` at which one of them changes.
@@ -165,7 +165,7 @@ class PairedOutcomes:
         """Where the finished samples of a run are."""
         return slice(*np.searchsorted(self._pair, (run * self.n_tasks, (run + 1) * self.n_tasks)).tolist())
 
-    def chosen(self, budget_s: float) -> Ints:
+    def find_chosen(self, budget_s: float) -> Ints:
         """The index in the columns of the sample that is chosen within `budget_s`, -1 where none finished, `[R, T]`."""
         last, known = self._find_last(budget_s)
         if not len(self._pair):
@@ -217,7 +217,7 @@ class PairedOutcomes:
         return np.minimum(last, max(len(self._pair) - 1, 0)).reshape(shape), (counts > 0).reshape(shape)
 
 
-def pass_first(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
+def compute_pass_first(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
     """Share of tasks whose chosen sample passes, chosen among the samples finished within `budget_s`.
 
     Raises MetricError without samples.
@@ -225,6 +225,6 @@ def pass_first(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
     return PairedOutcomes.from_samples(outcomes).share("first", budget_s)
 
 
-def pass_all(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
+def compute_pass_all(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
     """Share of tasks with a passing sample finished within `budget_s`."""
     return PairedOutcomes.from_samples(outcomes).share("all", budget_s)

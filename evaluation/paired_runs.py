@@ -55,7 +55,7 @@ class PairedRuns:
 
     def count(self, figure: Figure, run: int, budget_s: float) -> int:
         """How many tasks a run solves within the budget."""
-        return int(self.outcomes.solved(figure, budget_s)[run].sum())
+        return int(self.outcomes.find_solved(figure, budget_s)[run].sum())
 
     def interval(self, figure: Figure, run: int, budget_s: float) -> Interval:
         """Wilson's interval of a run's share."""
@@ -63,7 +63,7 @@ class PairedRuns:
 
     def band(self, figure: Figure, a: int, b: int, stretch: Sequence[float] | None = None) -> PairBand:
         """Run `a` against run `b` at all budgets. With `stretch`, the times of each are multiplied by its factor."""
-        budgets, *figures = self.outcomes.solved_at_changes((a, b), self.end_s, stretch)
+        budgets, *figures = self.outcomes.find_solved_at_changes((a, b), self.end_s, stretch)
         of_a, of_b = figures[figure == "all"]
         return PairBand(budgets.tolist(), of_a, of_b, self.end_s, self.n_rivals, self.alpha)
 
@@ -82,5 +82,5 @@ class PairedRuns:
 
     def wins_and_losses(self, figure: Figure, a: int, b: int, budget_s: float) -> tuple[int, int]:
         """How many tasks run `a` alone solves, and how many run `b` alone does."""
-        of_a, of_b = self.outcomes.solved(figure, budget_s)[[a, b]]
+        of_a, of_b = self.outcomes.find_solved(figure, budget_s)[[a, b]]
         return int(np.sum(of_a & ~of_b)), int(np.sum(of_b & ~of_a))

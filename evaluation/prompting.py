@@ -70,7 +70,7 @@ class InfillFormat(Protocol):
         """The prompt for the gap between two texts."""
 
 
-def build(task: Task, mode: Mode, infill_format: InfillFormat | None = None) -> Prompt:
+def build_prompt(task: Task, mode: Mode, infill_format: InfillFormat | None = None) -> Prompt:
     """The prompt of a task. `infill_format` is the model's, used in infill mode only.
 
     Raises PromptError for an unknown mode, a task without suffix in infill mode or with one in another mode,
@@ -91,15 +91,15 @@ def build(task: Task, mode: Mode, infill_format: InfillFormat | None = None) -> 
         text = task.prompt if messages is None and task.prompt_token_ids is None else None
         return Prompt(mode, version, text, messages, "", task.stop, task.prompt_token_ids)
     if task.language != PYTHON:
-        stop = registry.language(task.language).STOP
+        stop = registry.load_language(task.language).STOP
     else:
         stop = BLOCK_STOP if is_opening_entry_point(task) else PROGRAM_STOP
-    return Prompt(mode, version, task.prompt, None, "", _join_instructions(stop, task.stop))
+    return Prompt(mode, version, task.prompt, None, "", _join_stops(stop, task.stop))
 
 
 def _choose_fence(task: Task) -> str:
     """The name after the fence of a block in the task's language."""
-    return PYTHON if task.language == PYTHON else registry.language(task.language).FENCES[0]
+    return PYTHON if task.language == PYTHON else registry.load_language(task.language).FENCES[0]
 
 
 def is_opening_entry_point(task: Task) -> bool:
@@ -122,8 +122,8 @@ def _build_infill(task: Task, infill_format: InfillFormat | None) -> Prompt:
     if infill_format is None:
         raise PromptError("the model has no fill-in-the-middle tokens: use another model for mode infill")
     text = infill_format.render(task.prompt, task.suffix)
-    return Prompt("infill", VERSIONS["infill"], text, None, "", _join_instructions(infill_format.markers, task.stop))
+    return Prompt("infill", VERSIONS["infill"], text, None, "", _join_stops(infill_format.markers, task.stop))
 
 
-def _join_instructions(*lists: tuple[str, ...]) -> tuple[str, ...]:
+def _join_stops(*lists: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(stop for stops in lists for stop in stops))

@@ -88,13 +88,13 @@ class _Scanner:
         while (token := _TOKEN.search(self.text, at)) is not None:
             at = token.end()
             if token["tag"] is not None:
-                if token["tag"] in tags and self._is_mark(token):
+                if token["tag"] in tags and self._is_reasoning_tag(token):
                     return token
             elif not one_line or (paired and token["fence"] is not None):
                 at = self._skip(token)
         return None
 
-    def _is_mark(self, token: re.Match[str]) -> bool:
+    def _is_reasoning_tag(self, token: re.Match[str]) -> bool:
         """Whether a tag opens or ends reasoning: no word of a sentence, and not alone in quotes."""
         start, end = token.span()
         before = self.text[max(0, start - _NEAR) : start].rpartition("\n")[2]

@@ -54,7 +54,7 @@ def limit_characters(characters: int) -> Iterator[None]:
         _allowance.reset(token)
 
 
-def _charge(source: str, times: int = 1) -> None:
+def _spend_characters(source: str, times: int = 1) -> None:
     if (allowance := _allowance.get()) is not None:
         allowance.left -= times * (len(source) + _CALL_CHARS)
         if allowance.left < 0:
@@ -67,7 +67,7 @@ def parse(source: str) -> ast.Module | None:
     if allowance is None:
         return _parse(source)
     if source not in allowance.trees:
-        _charge(source)
+        _spend_characters(source)
         while len(allowance.trees) >= _KEPT_TREES:
             del allowance.trees[next(iter(allowance.trees))]
         allowance.trees[source] = _parse(source)
@@ -97,7 +97,7 @@ def parse_open(prompt: str) -> ast.Module | None:
 
 def compile_error(source: str) -> str | None:
     """The reason why `source` does not compile, in one sentence; None where it compiles."""
-    _charge(source)
+    _spend_characters(source)
     try:
         compile(source, FILENAME, "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -107,9 +107,9 @@ def compile_error(source: str) -> str | None:
     return None
 
 
-def is_open(source: str) -> bool:
+def is_incomplete(source: str) -> bool:
     """Whether `source` starts a statement that needs more lines: an open bracket or string, a def without body."""
-    _charge(source, times=3)  # compile_command compiles three variants
+    _spend_characters(source, times=3)  # compile_command compiles three variants
     try:
         return codeop.compile_command(source, FILENAME, "exec") is None
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 
 from evaluation.effects import DEFINITIONS, ProgramEffects, find_names_read
-from evaluation.source import compile_error, find_definition, is_definition_of, is_open, parse
+from evaluation.source import compile_error, find_definition, is_definition_of, is_incomplete, parse
 
 MAX_JOINED = 12
 """Most unindented parts joined to one statement (a string or bracket may continue at column 0)."""
@@ -36,19 +36,19 @@ def trim(source: str, entry_point: str) -> str | None:
     if not binding:
         return None
     # A model that starts the task again and is cut off leaves a stub after the function that it had finished.
-    whole = [i for i in binding if is_returning(tree.body[i], entry_point)]
-    whole = whole or [i for i in binding if does_something(tree.body[i], entry_point)]
+    whole = [i for i in binding if returns_value(tree.body[i], entry_point)]
+    whole = whole or [i for i in binding if has_real_body(tree.body[i], entry_point)]
     entry = (whole or binding)[-1]
     stubs = [tree.body[i] for i in binding if i > entry]
     return _drop_statements(source, tree.body, [*stubs, *_find_demonstration(tree.body, entry, entry_point)])
 
 
-def find_providers(source: str, names: set[str], entry_point: str) -> str:
+def keep_needed_statements(source: str, names: set[str], entry_point: str) -> str:
     """The statements of a program that define `names`, and those that they need in turn; "" for none."""
     tree = parse(source)
     body = tree.body if tree is not None else []
     program = ProgramEffects(body, entry_point)
-    effects = [program.effects(node) for node in body]
+    effects = [program.compute_effects(node) for node in body]
     wanted, kept = set(names), set[int]()
     while True:
         useful = {
@@ -64,7 +64,7 @@ def find_providers(source: str, names: set[str], entry_point: str) -> str:
         wanted |= {name for i in useful for name in effects[i].reads}
 
 
-def does_something(node: ast.stmt, entry_point: str) -> bool:
+def has_real_body(node: ast.stmt, entry_point: str) -> bool:
     """Whether the entry point's function holds more than imports, a docstring and a placeholder."""
     function = find_definition(node, entry_point)
     return function is None or any(
@@ -74,7 +74,7 @@ def does_something(node: ast.stmt, entry_point: str) -> bool:
     )
 
 
-def is_returning(node: ast.stmt, entry_point: str) -> bool:
+def returns_value(node: ast.stmt, entry_point: str) -> bool:
     """Whether the entry point's function returns or yields a value; True where it is not a plain function."""
     function = find_definition(node, entry_point)
     return function is None or any(
@@ -83,7 +83,7 @@ def is_returning(node: ast.stmt, entry_point: str) -> bool:
     )
 
 
-def split_stretches(source: str) -> list[str]:
+def split_top_level(source: str) -> list[str]:
     """`source` split before every line at column 0 that can start a statement."""
     parts: list[list[str]] = [[]]
     for line in source.split("\n"):
@@ -96,12 +96,12 @@ def split_stretches(source: str) -> list[str]:
 
 def _keep_parsable(source: str) -> str:
     """The parts of `source` that parse, in order; a part that is incomplete is joined with those after it."""
-    parts = split_stretches(source)[:MAX_STRETCHES]
+    parts = split_top_level(source)[:MAX_STRETCHES]
     kept: list[str] = []
     at = 0
     while at < len(parts):
         end = at + 1
-        while is_open("\n".join(parts[at:end])) and end < min(at + MAX_JOINED, len(parts)):
+        while is_incomplete("\n".join(parts[at:end])) and end < min(at + MAX_JOINED, len(parts)):
             end += 1
         joined = "\n".join(parts[at:end])
         if parse(joined) is not None:
@@ -124,8 +124,8 @@ def _find_demonstration(body: list[ast.stmt], entry: int, entry_point: str) -> l
         needed |= find_names_read(node)
     for node in reversed(after):
         if not isinstance(node, DEFINITIONS):
-            effects = program.effects(node)
-            if (effects.provides & needed or effects.sets) and not effects.demonstrates:
+            effects = program.compute_effects(node)
+            if (effects.provides & needed or effects.changes_settings) and not effects.demonstrates:
                 needed |= effects.reads
             else:
                 dropped.append(node)

@@ -39,7 +39,7 @@ from evaluation.from_code import run
 from evaluation.from_code.build import TaskResult
 from evaluation.from_code.calls.record import N_RUNS
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
-from evaluation.from_code.run import Finished
+from evaluation.from_code.run import FinishedDataset
 from evaluation.sandbox import Sandbox
 
 STEP_S = 2.0  # progress is stored this often; results of functions are in files
@@ -132,12 +132,12 @@ def _open_project(ctx: Context, job: BackgroundJob, spec: AdviceSpec, sandbox: S
     return open_archive(spec, UploadedProject(name, stored.input), find_archive_folder(job.id), sandbox)
 
 
-def _build(job: BackgroundJob, step: JobAttempt, prepared: PreparedProject, sandbox: Sandbox) -> Finished:
+def _build(job: BackgroundJob, step: JobAttempt, prepared: PreparedProject, sandbox: Sandbox) -> FinishedDataset:
     project, commands, options = prepared.project, [prepared.command], prepared.options
     from_code.check_name(job.arguments["name"] or project.name)
     folder = _find_state_folder(step.ctx, job)
     state = from_code.find_state(folder, sandbox, project, commands, options)
-    return run.run(
+    return run.build_dataset(
         sandbox, project, commands, state, options, _Watcher(step), step.ctx.settings.exec_workers,
         confinement=prepared.confinement,
     )  # fmt: skip
@@ -147,7 +147,7 @@ def _find_state_folder(ctx: Context, job: BackgroundJob) -> Path:
     return ctx.settings.data_dir / "try" / str(job.id)
 
 
-def _explain_no_task(finished: Finished) -> str:
+def _explain_no_task(finished: FinishedDataset) -> str:
     reasons = Counter(each["reason"] for each in from_code.list_left_out(finished)).most_common(_SHOWN_REASONS)
     said = "; ".join(f"{number} {reason}" for reason, number in reasons)
     tests = f"; its tests {finished.recording.failure}" if finished.recording.failure else ""
@@ -162,7 +162,7 @@ class _Watcher:
     began: float = field(default_factory=time.monotonic)
     resumed: int = 0
 
-    def recording(self, _command: Sequence[str], passed_s: float) -> None:
+    def on_recording(self, _command: Sequence[str], passed_s: float) -> None:
         left_s = N_RUNS * LIMIT_S - passed_s
         message = (
             f"{format_seconds(round(passed_s))} of tests, which run twice; at most {format_seconds(round(left_s))} left"
@@ -170,11 +170,11 @@ class _Watcher:
         self.step.report(0, 0, message)
         self.step.require_wanted(within_turn=False)
 
-    def testing(self, done: int, total: int) -> None:
+    def on_testing(self, done: int, total: int) -> None:
         self.step.report(done, total, "files of tests in the sandbox")
         self.step.require_wanted(within_turn=False)
 
-    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
         if made is None:
             self.began, self.resumed = time.monotonic(), done
             self.step.begin_turn()

@@ -26,7 +26,7 @@ from app.web.http.peer_user import refuse_other_users
 from app.web.http.security import needs
 from app.web.http.web import get_context, get_session, get_singleton
 from app.web.ui.form_errors import describe_fault
-from evaluation.from_code.source.uploaded import FORMS
+from evaluation.from_code.source.uploaded import ARCHIVE_SUFFIXES
 
 bp = Blueprint("advice", __name__)
 _EARLIER = 10  # projects listed under the form
@@ -114,7 +114,7 @@ def _render_form(values: MultiDict[str, str], errors: dict[str, str]) -> str:
         local=service.can_accept_paths(get_context().settings),
         models=[(model, "") for model in list_models(get_context())],
         chosen=chosen,
-        endings=", ".join(FORMS),
+        endings=", ".join(ARCHIVE_SUFFIXES),
         upload_mib=UPLOAD_BYTES // 2**20,
         earlier=list_jobs(get_session(), kind=KIND, limit=_EARLIER),
     )

@@ -24,7 +24,7 @@ from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
-from evaluation.from_code.run import Finished
+from evaluation.from_code.run import FinishedDataset
 from evaluation.from_code.source.context import CONTEXTS, Context
 from evaluation.from_code.source.project import Project, open_project
 
@@ -41,7 +41,7 @@ class FromCodeProgress(PartsBar):
         self._folder = folder
         self._limit_s = limit_s
 
-    def recording(self, command: Sequence[str], seconds: float) -> None:
+    def on_recording(self, command: Sequence[str], seconds: float) -> None:
         """The tests have run for `seconds` over both runs; at 0, prints the command and how it will run."""
         if seconds == 0.0:
             self.note(
@@ -51,12 +51,12 @@ class FromCodeProgress(PartsBar):
         self.advance_to("recording", seconds, self._limit_s)
         self.tell(f"{seconds:.0f} s, at most {time_left(self._limit_s - seconds)}")
 
-    def testing(self, done: int, total: int) -> None:
+    def on_testing(self, done: int, total: int) -> None:
         """`done` of the files of tests have run in the sandbox."""
         left = self.advance_to("running tests", done, total)
         self.tell(f"{done} of {format_count(total, 'file')} of tests in the sandbox, {left}")
 
-    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
         """`done` functions are checked."""
         if made is None and done:
             self.note(f"resumed: {done} of {total} functions are done")
@@ -202,7 +202,7 @@ def _build_commands(
     if tests_python:
         commands = [resolve_command(command, tests_python) for command in commands]
     if doctests:
-        commands.append(record.doctest_command(python, project))
+        commands.append(record.build_doctest_command(python, project))
     if not commands:
         raise BadInputError(
             'tasks are made of what functions do while tests run: give --tests "python -m pytest -q", or --doctests',
@@ -217,7 +217,7 @@ def _run_from_code(
     commands: list[list[str]],
     options: Options,
     environment: Mapping[str, str | None],
-) -> Finished:
+) -> FinishedDataset:
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
     try:
         with (
@@ -232,7 +232,7 @@ def _run_from_code(
         raise common.build_failure(f"{error}; the same command resumes") from None
 
 
-def _say_how_tests_ended(finished: Finished) -> None:
+def _say_how_tests_ended(finished: FinishedDataset) -> None:
     recording = finished.recording
     if recording.failure:
         echo(f"the project's tests {recording.failure}; their calls until then count. Their last lines:", err=True)
@@ -257,7 +257,7 @@ def describe_judge(source: dict[str, Any]) -> str:
     return format_count(source["cases"] - near, "recorded call") + (f" and {near} near them" if near else "")
 
 
-def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> None:
+def _show(finished: FinishedDataset, stored: list[Dataset], json_file: str | None) -> None:
     console = common.choose_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
     if rows:
@@ -269,7 +269,7 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
             place, how = f"{source['file']}:{source['line']}", describe_judge(source)
             tasks.append((row["task_id"], place, how, score, reasons))
         console.print(common.build_table(("task", "place", "judged by", "mutation score", ""), tasks))
-    found = finished.coverage()
+    found = finished.compute_coverage()
     if found.left_out:
         console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions, by reason")
         left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]

@@ -46,7 +46,7 @@ def build_asking(tokenizer: Any, *, has_chat_template: bool) -> PromptBuilder:
                 return RenderedPrompt(message(statement.text), ())
             return RenderedPrompt(f"# {statement.text}\n", ())
         task = PlainTask("", statement.text, _name_of(statement.text), "", "")
-        prompt = prompting.build(task, "chat" if has_chat_template else "completion")
+        prompt = prompting.build_prompt(task, "chat" if has_chat_template else "completion")
         if prompt.text is not None:
             return RenderedPrompt(prompt.text, prompt.stop)
         return RenderedPrompt(message((prompt.messages or [{}])[0]["content"]) + prompt.reply_prefix, prompt.stop)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from app.comparison.pair import Conclusion, PairedFigure, RunComparison
 from app.web.http.schemas import ResponseModel
-from evaluation.decisions import Verdict
+from evaluation.decisions import PairVerdict
 
 DECIDED = ("low", "high", "verdict", "margin", "at_least", "at_most", "tasks_to_decide")
 
@@ -41,7 +41,7 @@ class PairedDifference(ResponseModel):
     high: float
     p: float
     alpha: float = Field(description="the level of the test")
-    verdict: Verdict = Field(description="better: the one with more tasks; as_good within the margin; or undecided")
+    verdict: PairVerdict = Field(description="better: the one with more tasks; as_good within the margin; or undecided")
     margin: float
     at_least: float = Field(description="one-sided 95 % lower limit of delta")
     at_most: float = Field(description="one-sided 95 % upper limit of delta")

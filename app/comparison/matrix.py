@@ -98,7 +98,7 @@ def list_signs(rows: Sequence[MatrixRow]) -> list[VerdictSign]:
 
 def _build_rows(found: Overlay, budget_s: float) -> list[MatrixRow]:
     outcomes = found.compared.outcomes
-    arrays = (*outcomes.at(budget_s), outcomes.chosen(budget_s), outcomes.first_correct())
+    arrays = (*outcomes.find_passes(budget_s), outcomes.find_chosen(budget_s), outcomes.first_correct())
     by_task = zip(*(array.T.tolist() for array in arrays), strict=True)
     return [
         MatrixRow(task_id=task_id, cells=[_build_cell(found, *parts) for parts in zip(*of_task, strict=True)])

@@ -50,7 +50,9 @@ def find_differing(compared: RunComparison) -> list[tuple[str, str, str]]:
 
     Those that only A solves come first, by Pass@First, then by Pass@All; then those that only B solves.
     """
-    first, every = (of[1].astype(np.int64) - of[0] for of in compared.found.compared.outcomes.at(compared.budget_s))
+    first, every = (
+        of[1].astype(np.int64) - of[0] for of in compared.found.compared.outcomes.find_passes(compared.budget_s)
+    )
     order = sorted(np.flatnonzero(first | every), key=lambda task: (first[task], every[task]))
     return [(compared.found.task_ids[task], OUTCOMES[first[task]], OUTCOMES[every[task]]) for task in order]
 

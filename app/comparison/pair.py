@@ -23,7 +23,7 @@ from app.runs.service import check_comparable
 from app.studies.sentences import format_margin, format_tasks_to_decide
 from app.web.http.schemas import ResponseModel
 from app.web.ui.units import format_count, format_percent, format_points, format_seconds, format_unsigned_points
-from evaluation.decisions import MARGIN, PairDecision, Verdict
+from evaluation.decisions import MARGIN, PairDecision, PairVerdict
 from evaluation.inference import ALPHA, Comparison, compare_solved, compute_least_discordant, mcnemar
 from evaluation.outcomes import FIGURES, Figure
 
@@ -35,7 +35,7 @@ class Conclusion(ResponseModel):
         description="`reference` solves so few tasks that no loss could be seen: why, and what to do"
     )
     worse: bool = Field(description="`reference` is better than `other` in Pass@First")
-    verdict: Verdict = Field(description="better: the one with more tasks; as_good within the margin; or undecided")
+    verdict: PairVerdict = Field(description="better: the one with more tasks; as_good within the margin; or undecided")
     margin: float = Field(description="a share of the tasks, 0.05 are 5 points")
     tasks_to_decide: int | None = Field(
         description="how many tasks would decide a difference of the margin; null if decided or above 100,000"
@@ -236,7 +236,7 @@ def _compare_figure(
     found: Overlay, figure: Figure, measured: caution.MeasurementConditions, budget_s: float, margin: float
 ) -> PairedFigure:
     runs, selector = found.compared, SELECTOR if figure == "first" else None
-    solved = runs.outcomes.solved(figure, budget_s)
+    solved = runs.outcomes.find_solved(figure, budget_s)
     paired = compare_solved(runs.task_ids, solved[1], solved[0], budget_s, selector, runs.alpha)
     decision = runs.decide(figure, 1, 0, budget_s, margin)
     return PairedFigure(paired, decision, caution.find_objection(decision, figure, found, measured))

@@ -157,7 +157,7 @@ def format_junit(compared: RunComparison) -> str:
     One that neither solves is skipped. A failure is one lost task; whether B is worse is the property `worse`.
     """
     found, a, b = compared.found, compared.reference, compared.other
-    first = found.compared.outcomes.solved("first", compared.budget_s)
+    first = found.compared.outcomes.find_solved("first", compared.budget_s)
     lost, neither = (first[0] & ~first[1]).tolist(), (~first[0] & ~first[1]).tolist()
     counts = {"tests": len(found.task_ids), "failures": sum(lost), "errors": 0, "skipped": sum(neither)}
     root = ET.Element("testsuites")

@@ -154,10 +154,10 @@ def detect_sandbox(packages: tuple[str, ...], consequence: str) -> Sandbox:
     Raises BadInputError for a package that cannot be allowed, and UnavailableError, with the consequence, without a
     sandbox.
     """
-    from evaluation.sandbox import PackagesError, Sandbox, SandboxUnavailableError, stage  # noqa: PLC0415
+    from evaluation.sandbox import PackagesError, Sandbox, SandboxUnavailableError, stage_packages  # noqa: PLC0415
 
     try:
-        return Sandbox.detect(packages=stage(packages))
+        return Sandbox.detect(packages=stage_packages(packages))
     except PackagesError as error:
         raise BadInputError(f"BASSLINE_SANDBOX_PACKAGES: {error}", "sandbox_packages") from None
     except SandboxUnavailableError as error:
@@ -174,7 +174,7 @@ def require_toolchain(language: str) -> str:
     from evaluation.languages.base import ToolchainError  # noqa: PLC0415
 
     try:
-        found = registry.language(language)
+        found = registry.load_language(language)
     except registry.UnknownLanguageError as error:
         raise BadInputError(str(error), "language") from None
     try:

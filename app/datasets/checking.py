@@ -68,7 +68,7 @@ class CheckDataset(Handler):
             tasks = [as_plain(t) for t in repository.get_dataset(session, dataset_id).tasks if t.canonical_solution]
         progress = CheckProgress.from_cursor(step.cursor)
         left = [number for number in range(len(tasks)) if number not in progress.judged]
-        programs = [(tasks[n].program(tasks[n].canonical_solution), tasks[n]) for n in left]
+        programs = [(tasks[n].build_program(tasks[n].canonical_solution), tasks[n]) for n in left]
         for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
             progress.judged.add(left[position])
             if verdict.status != PASSED:

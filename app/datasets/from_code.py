@@ -26,10 +26,10 @@ from app.datasets.models import Dataset
 from evaluation.from_code import run
 from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.reasons import find_remedy
-from evaluation.from_code.recheck import trivial_completions
-from evaluation.from_code.run import Finished, Watcher
+from evaluation.from_code.recheck import list_trivial_completions
+from evaluation.from_code.run import FinishedDataset, Watcher
 from evaluation.from_code.source.project import Project
-from evaluation.from_code.state import State
+from evaluation.from_code.state import BuildState
 from evaluation.sandbox import Sandbox
 
 INFILL = "-infill"
@@ -50,7 +50,7 @@ def make(
     options: Options,
     watcher: Watcher,
     environment: Mapping[str, str | None] = MappingProxyType({}),
-) -> Finished:
+) -> FinishedDataset:
     """The dataset of a project. Stopped or killed, the same call continues.
 
     It is a job whose steps are files in the folder of its state: only this user's process can run the project's tests.
@@ -59,7 +59,9 @@ def make(
     state = find_state(ctx.settings.data_dir / "from-code", sandbox, project, commands, options, environment)
     with hold_command(ctx, "build_from_code", project.name, state.folder.name) as step:
         reporting = _ReportingWatcher(watcher, step)
-        return run.run(sandbox, project, commands, state, options, reporting, ctx.settings.exec_workers, environment)
+        return run.build_dataset(
+            sandbox, project, commands, state, options, reporting, ctx.settings.exec_workers, environment
+        )
 
 
 def find_state(
@@ -69,10 +71,10 @@ def find_state(
     commands: Sequence[Sequence[str]],
     options: Options,
     environment: Mapping[str, str | None] = MappingProxyType({}),
-) -> State:
+) -> BuildState:
     """Where in `folder` the unfinished work on this dataset is kept."""
     packages = sandbox.packages.sha256 if sandbox.packages else ""
-    return run.state_of(folder, project, commands, options, packages, environment)
+    return run.open_state(folder, project, commands, options, packages, environment)
 
 
 def find_interpreter(python: str | None) -> str:
@@ -110,16 +112,16 @@ class _ReportingWatcher:
     shown: Watcher
     step: JobAttempt
 
-    def recording(self, command: Sequence[str], seconds: float) -> None:
-        self.shown.recording(command, seconds)
+    def on_recording(self, command: Sequence[str], seconds: float) -> None:
+        self.shown.on_recording(command, seconds)
         self._report(0, 0, "running the project's tests")
 
-    def testing(self, done: int, total: int) -> None:
-        self.shown.testing(done, total)
+    def on_testing(self, done: int, total: int) -> None:
+        self.shown.on_testing(done, total)
         self._report(done, total, "files of tests in the sandbox")
 
-    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
-        self.shown.checking(done, total, made)
+    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
+        self.shown.on_checking(done, total, made)
         self._report(done, total, "functions")
 
     def _report(self, done: int, total: int, what: str) -> None:
@@ -127,13 +129,13 @@ class _ReportingWatcher:
         self.step.require_wanted()
 
 
-def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:
+def store(ctx: Context, finished: FinishedDataset, name: str) -> list[Dataset]:
     """The stored datasets: completion form, infilling form."""
     if finished.suite.files is not None and any(row.get("project_tests") for row in finished.result.completion):
         store_archives(ctx.database, finished.suite.files.archives)
-    files = {name: finished.completion_file(), name + INFILL: finished.infilling_file()}
+    files = {name: finished.build_completion_file(), name + INFILL: finished.build_infilling_file()}
     left_out = list_left_out(finished)
-    coverage = finished.coverage().as_json()
+    coverage = finished.compute_coverage().to_json()
     return [service.import_bytes(ctx, data, each, f"{each}.jsonl", left_out, coverage) for each, data in files.items()]
 
 
@@ -160,7 +162,7 @@ def _find_trivially_passed(
 ) -> list[str]:
     found = service.find(ctx, dataset.id)
     tasks = [service.as_plain(task) for task in found.tasks] if found else []
-    programs = [(task.program(text), task) for task in tasks for text in trivial_completions(task)]
+    programs = [(task.build_program(text), task) for task in tasks for text in list_trivial_completions(task)]
     passed = set()
     for done, (position, verdict) in enumerate(grader.judge_many(programs, ctx.settings.exec_workers), 1):
         if verdict.status == PASSED:
@@ -169,12 +171,12 @@ def _find_trivially_passed(
     return sorted(passed)
 
 
-def report(finished: Finished, stored: Sequence[Dataset], checked: Recheck) -> dict[str, Any]:
+def report(finished: FinishedDataset, stored: Sequence[Dataset], checked: Recheck) -> dict[str, Any]:
     """The report as JSON: figures, every task, and every function that was left out with its reason."""
     rows = finished.result.completion
     scores = [row["source"]["mutation_score"] for row in rows]
     left_out = list_left_out(finished)
-    coverage = finished.coverage()
+    coverage = finished.compute_coverage()
     cases = [row["source"]["cases"] for row in rows if "cases" in row["source"]]
     return {
         "dataset": stored[0].name if stored else None,
@@ -192,7 +194,7 @@ def report(finished: Finished, stored: Sequence[Dataset], checked: Recheck) -> d
         "cases_per_task": mean(cases) if cases else None,
         "mutants": sum(row["source"]["mutants"] for row in rows),
         "mutation_score": mean(scores) if scores else None,
-        "coverage": coverage.as_json(),
+        "coverage": coverage.to_json(),
         "dropped": dict(Counter(each["reason"] for each in left_out).most_common()),
         "seconds": finished.seconds,
         "datasets": [{"name": d.name, "sha256": d.sha256, "tasks": d.n_tasks} for d in stored],
@@ -223,7 +225,7 @@ def compute_stated_share(rows: Sequence[Mapping[str, Any]]) -> float:
     return round(mean(shares), 4)
 
 
-def _describe_stored_files(finished: Finished) -> dict[str, Any] | None:
+def _describe_stored_files(finished: FinishedDataset) -> dict[str, Any] | None:
     """Which files of the project's folder the database stores; None if the project's tests judge no task."""
     by_tests = any(row.get("project_tests") for row in finished.result.completion)
     if finished.suite.files is None or not by_tests:
@@ -238,7 +240,7 @@ def _describe_stored_files(finished: Finished) -> dict[str, Any] | None:
     }
 
 
-def list_left_out(finished: Finished) -> list[dict[str, Any]]:
+def list_left_out(finished: FinishedDataset) -> list[dict[str, Any]]:
     """The functions that did not become tasks, in the project's order."""
     rows = []
     for made in finished.result.made:

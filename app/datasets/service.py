@@ -45,7 +45,7 @@ def require(ctx: Context, name: str) -> Dataset:
                 known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
                 use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
                 raise BadInputError(f"there is no dataset {name!r}: {build_advice(name, known, use)}", "dataset")
-    return stored or store(ctx, dataset_files.load(name), DatasetKind.BUILTIN)
+    return stored or store(ctx, dataset_files.load_bundled_dataset(name), DatasetKind.BUILTIN)
 
 
 def find(ctx: Context, dataset_id: uuid.UUID) -> Dataset | None:
@@ -81,7 +81,7 @@ def import_bytes(
     if known is not None:
         return known  # it was checked when it was stored
     try:
-        loaded = dataset_process.load_apart(data, name, origin)
+        loaded = dataset_process.parse_dataset_apart(data, name, origin)
     except files.DatasetError as error:
         raise BadInputError(str(error), "dataset") from None
     for task in loaded.tasks:

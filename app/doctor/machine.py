@@ -151,7 +151,7 @@ def list_languages() -> list[dict[str, Any]]:
     python = {"name": PYTHON, "label": "Python", "available": True, "version": None, "install": None, "reason": ""}
     found: list[dict[str, Any]] = [{**python, "version": f"Python {platform.python_version()}"}]
     for name in registry.LANGUAGES:
-        language = registry.language(name)
+        language = registry.load_language(name)
         try:
             toolchain, reason = language.toolchain.find().label, ""
         except ToolchainError as error:

@@ -31,7 +31,7 @@ from app.web.http.responses import download
 from app.web.http.schemas import RequestModel
 from app.web.http.security import get_caller, needs
 from app.web.http.web import get_context, get_session
-from evaluation.exchange import Format
+from evaluation.exchange import ExportFormat
 
 bp = Blueprint("runs_api", __name__, url_prefix="/api/v1")
 
@@ -66,7 +66,7 @@ class EventQuery(RequestModel):
 class SamplesExportQuery(RequestModel):
     """The format of exported samples."""
 
-    format: Format = Field("samples", description="our own format, or another tool's")
+    format: ExportFormat = Field("samples", description="our own format, or another tool's")
 
 
 class SamplesImportForm(ImportSpec):

@@ -13,7 +13,7 @@ from app.runs.models import RunTask
 from app.runs.results import Figures
 from app.web.ui.units import format_count, format_percent
 from evaluation import metrics
-from evaluation.outcomes import pass_all, pass_first
+from evaluation.outcomes import compute_pass_all, compute_pass_first
 from evaluation.verdicts import Trust
 
 
@@ -65,7 +65,9 @@ def compute_judge_figures(
 
 
 def _compute_shares(which: str, outcomes: Sequence[metrics.SampleOutcome], budget_s: float) -> dict[str, float | None]:
-    first, every = (compute(outcomes, budget_s) if outcomes else None for compute in (pass_first, pass_all))
+    first, every = (
+        compute(outcomes, budget_s) if outcomes else None for compute in (compute_pass_first, compute_pass_all)
+    )
     return {f"pass_first_{which}": first, f"pass_all_{which}": every}
 
 

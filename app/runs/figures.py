@@ -20,7 +20,7 @@ from app.runs.repository import load_tasks_without_texts
 from app.runs.results import Figures
 from app.samples.models import FINISHED_REASONS, Sample
 from evaluation import metrics
-from evaluation.outcomes import PairedOutcomes, pass_all, pass_first
+from evaluation.outcomes import PairedOutcomes, compute_pass_all, compute_pass_first
 
 SELECTOR: metrics.Selector = "mean_logprob"
 
@@ -73,8 +73,8 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     graded = _select_graded(tasks) if run.graded else decoded
     outcomes = _build_outcomes(graded) if run.graded else []
     is_timed = has_finish_times(graded)
-    first = pass_first(outcomes, run.budget_s) if outcomes and is_timed else None
-    every = pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
+    first = compute_pass_first(outcomes, run.budget_s) if outcomes and is_timed else None
+    every = compute_pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
     at_any_time = [] if is_timed else _build_outcomes(graded, at_any_time=True) if run.graded else []
     rests_on = (graded if outcomes else (), outcomes, run.budget_s)
     resting = (
@@ -111,8 +111,8 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         pass_all_interval=_compute_interval(every, len(graded)),
         ranking_loss=None if first is None or every is None else every - first,
         pass_at_1=metrics.compute_mean_pass_at_k(outcomes, 1) if outcomes else None,
-        pass_first_unbudgeted=pass_first(at_any_time, 0.0) if at_any_time else None,
-        pass_all_unbudgeted=pass_all(at_any_time, 0.0) if at_any_time else None,
+        pass_first_unbudgeted=compute_pass_first(at_any_time, 0.0) if at_any_time else None,
+        pass_all_unbudgeted=compute_pass_all(at_any_time, 0.0) if at_any_time else None,
         **resting,
         ms_per_token_first=latency.first,
         ms_per_token_last=latency.last,

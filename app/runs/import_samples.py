@@ -74,7 +74,7 @@ def submit_import(
     dataset = datasets.require(ctx, spec.dataset)
     content = dataset_files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
     try:
-        counts, budget_s = _count_samples(ctx, exchange.read(data, origin, content, FIELDS), origin)
+        counts, budget_s = _count_samples(ctx, exchange.read_records(data, origin, content, FIELDS), origin)
     except exchange.FileTooLargeError as error:
         raise TooLargeError(str(error), "file") from None
     except exchange.ExchangeError as error:
@@ -126,14 +126,16 @@ class ImportSamples(hidden_runs.ImportHandler):
         rows = [common | {"id": generate_id(), "task_pk": task.id, "position": i} for i, task in enumerate(tasks)]
         hidden_runs.store_hidden_run(step, run, rows)
         run_tasks = hidden_runs.map_job_ids(database, run_id)
-        records = exchange.read(job.input or b"", origin, content, FIELDS)
+        records = exchange.read_records(job.input or b"", origin, content, FIELDS)
         samples = (_sample_columns(run_id, run_tasks, record) for record in records)
         hidden_runs.store_samples(step, samples, given["n_samples"])
         step.on_finish = partial(_unhide_run, step.ctx, run_id, given["handover"])
         return {"run_id": str(run_id)}
 
 
-def _count_samples(ctx: Context, records: Iterable[exchange.Record], origin: str) -> tuple[Counter[str], float | None]:
+def _count_samples(
+    ctx: Context, records: Iterable[exchange.SampleRecord], origin: str
+) -> tuple[Counter[str], float | None]:
     """(number of samples of each task, budget that the first names). Raises for what cannot be stored."""
     counts: Counter[str] = Counter()
     budget_s, limit = None, ctx.settings.import_samples
@@ -167,7 +169,7 @@ def _unhide_run(ctx: Context, run_id: uuid.UUID, handover: bool, session: Sessio
         call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 
 
-def _check_storable(record: exchange.Record, origin: str) -> None:
+def _check_storable(record: exchange.SampleRecord, origin: str) -> None:
     """Raises BadInputError for a value that no sample can have or that a database column cannot hold."""
     where = f"{origin}, sample {record['index']} of {record['task_id']}, field "
     for field, value in record.items():
@@ -193,7 +195,9 @@ def _check_storable(record: exchange.Record, origin: str) -> None:
         raise BadInputError(f"{where}budget_s: is {record['budget_s']}, give {allowed}", "file")
 
 
-def _sample_columns(run_id: uuid.UUID, run_tasks: Mapping[str, uuid.UUID], record: exchange.Record) -> dict[str, Any]:
+def _sample_columns(
+    run_id: uuid.UUID, run_tasks: Mapping[str, uuid.UUID], record: exchange.SampleRecord
+) -> dict[str, Any]:
     """The record as a row of samples; every row has the same columns, so that one statement inserts them all."""
     unknown = {"seed": 0, "raw": "", "finish_reason": "stop", "n_tokens": 0, "n_rounds": 0, "n_drafted": 0,
                "n_accepted": 0}  # fmt: skip

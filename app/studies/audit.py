@@ -28,8 +28,8 @@ from evaluation.losslessness import (
     AuditedDecoding,
     AuditedText,
     AuditError,
+    AuditVerdict,
     Key,
-    Verdict,
     audit_decoding,
     find_worst,
 )
@@ -113,7 +113,7 @@ class DecodingAudit(ResponseModel):
     """The verdict about one way to decode; the shares are of texts."""
 
     decoding: str
-    verdict: Verdict
+    verdict: AuditVerdict
     sentence: str
     texts: int
     changed_share: float = Field(description="with speculation against without")
@@ -139,7 +139,7 @@ class AuditDocument(ResponseModel):
     name: str
     state: RunState
     dataset: str
-    verdict: Verdict
+    verdict: AuditVerdict
     sentence: str
     changed_share: float
     noise_share: float

@@ -22,12 +22,12 @@ from app.studies.progress import ArmProgress, remaining_s
 from app.studies.sentences import MeasuredStudy, describe_study
 from app.web.http.schemas import ResponseModel
 from app.web.ui.units import format_exact, format_exact_seconds
-from evaluation.decisions import MARGIN, Verdict
-from evaluation.studies.analysis import Analysis, FrontierPoint, Reached
+from evaluation.decisions import MARGIN, PairVerdict
+from evaluation.studies.analysis import Analysis, FrontierPoint, ShareReached
 from evaluation.studies.answer import BudgetAnswer, CheaperArm
 from evaluation.studies.paper_table import PaperRow
 from evaluation.studies.samples import FamilySamples
-from evaluation.studies.speculation import Speculation
+from evaluation.studies.speculation import SpeculationPair
 
 
 class StudyHead(ResponseModel):
@@ -118,7 +118,7 @@ class NamedAnswer(_Answered):
         description="the arm with the highest Pass@First, or a cheaper one shown to be at most the margin worse; "
         "with the verdict undecided it is the best so far"
     )
-    verdict: Verdict | None = Field(
+    verdict: PairVerdict | None = Field(
         description="better than every other arm; as_good: no other is more than the margin better; or undecided. Null "
         "for a single arm"
     )
@@ -145,14 +145,14 @@ class StudyDocument(ResponseModel):
     disturbance: str = Field(description="text to put before the sentence if the times cannot be trusted; else empty")
     answer: list[NamedAnswer] = Field(description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget")
     at_budget: BudgetAnswer | None = Field(None, description="the answer at the budget that was asked for")
-    reached: list[Reached] = Field(description="the smallest budget at which Pass@First of an arm is each share")
+    reached: list[ShareReached] = Field(description="the smallest budget at which Pass@First of an arm is each share")
     frontier: list[FrontierPoint] = Field(description="the arm with the highest Pass@First at each round budget")
     frontier_all: list[FrontierPoint] = Field(description="the arm with the highest Pass@All at each of them")
     paper_table: list[PaperRow] = Field(description="regular decoding, single-sequence and batched speculation")
     samples: list[FamilySamples] = Field(
         description="Pass@First and Pass@All over n at a few budgets and the one asked for"
     )
-    speculation: list[Speculation] = Field(description="what drafting buys over regular decoding")
+    speculation: list[SpeculationPair] = Field(description="what drafting buys over regular decoding")
     engines: list[EngineRow] = Field(description="the arms, if other servers take part; else empty")
 
 

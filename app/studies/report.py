@@ -22,7 +22,7 @@ from app.web.ui.units import (
     format_time,
     format_utilization,
 )
-from evaluation.decisions import Verdict
+from evaluation.decisions import PairVerdict
 from evaluation.studies.analysis import FrontierPoint
 from evaluation.studies.paper_table import FINISHED, PaperPoint, PaperRow
 from evaluation.studies.samples import FamilySamples
@@ -341,5 +341,5 @@ def _saved(gain: Gain) -> str:
     return f"{format_decimal(gain.saved_s)} ({low} to {high})"
 
 
-def _enough(n: int | None, verdict: Verdict | None) -> str:
+def _enough(n: int | None, verdict: PairVerdict | None) -> str:
     return "none right" if n is None else f"n = {n}{'?' if verdict == 'undecided' else ''}"

@@ -21,7 +21,7 @@ from app.runs import enqueue
 from app.runs.models import Run, RunTask
 from app.runs.policy import QUEUES
 from app.studies.models import Study, StudyArm
-from evaluation.studies.order import order, places
+from evaluation.studies.order import compute_task_positions, order_arms
 
 BUSY_STATES = (TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
 
@@ -60,9 +60,9 @@ def next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = False) 
         .join(RunTask, RunTask.run_id == StudyArm.run_id)
         .where(StudyArm.study_id == study_id)
     ).one()
-    place_of = places(n_tasks, study.seed)
+    place_of = compute_task_positions(n_tasks, study.seed)
     block = min(place_of[task] for _, task, _, _ in waiting) // study.block_tasks
-    turn_of = order(n_arms, block, study.seed).index
+    turn_of = order_arms(n_arms, block, study.seed).index
     in_block = [row for row in waiting if place_of[row[1]] // study.block_tasks == block]
     _, _, job_id, run_id = min(in_block, key=lambda row: (turn_of(row[0]), place_of[row[1]]))
     return NextJob(job_id, session.get_one(Run, run_id))

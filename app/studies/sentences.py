@@ -126,14 +126,14 @@ def _describe_substitute(answer: BudgetAnswer, over: MeasuredStudy) -> Sentence:
 def _describe_undecided(answer: BudgetAnswer, n_tasks: int) -> Sentence:
     if not _is_the_cheaper_one(answer):
         return ("Undecided against ", *_list_names(answer.undecided), ".")
-    (one,) = answer.mentioned
+    (one,) = answer.cheaper_not_worse
     worse = format_unsigned_points(one.worse_by_at_most, n_tasks)
     return ("Undecided against ", ArmName(one.arm), f", which is cheaper and up to {worse} points worse.")
 
 
 def _is_the_cheaper_one(answer: BudgetAnswer) -> bool:
     """Whether one arm is undecided, and it is the only cheaper one to mention: one sentence is enough for it."""
-    return len(answer.undecided) == 1 and [one.arm for one in answer.mentioned] == list(answer.undecided)
+    return len(answer.undecided) == 1 and [one.arm for one in answer.cheaper_not_worse] == list(answer.undecided)
 
 
 def _is_pair(answer: BudgetAnswer) -> bool:
@@ -141,13 +141,13 @@ def _is_pair(answer: BudgetAnswer) -> bool:
 
 
 def _describe_cheaper(answer: BudgetAnswer, n_tasks: int) -> Iterator[Sentence]:
-    listed = answer.mentioned[:MAX_NAMES]
+    listed = answer.cheaper_not_worse[:MAX_NAMES]
     for one in listed:
         yield (
             ArmName(one.arm),
             f" is cheaper and up to {format_unsigned_points(one.worse_by_at_most, n_tasks)} points worse.",
         )
-    if rest := len(answer.mentioned) - len(listed):
+    if rest := len(answer.cheaper_not_worse) - len(listed):
         yield (f"{rest} more {'is' if rest == 1 else 'are'} cheaper and not shown to be worse.",)
 
 

@@ -24,7 +24,7 @@ class LeftOutError(Exception):
         self.left_out = LeftOutTask(task_id, reason)
 
 
-class ReadRecord(Record):
+class TrackedRecord(Record):
     """A record that knows which of its fields were read."""
 
     def __init__(self, fields: Record) -> None:

@@ -15,7 +15,7 @@ def to_task(record: Record) -> Task:
     """The task in a record; `canonical_solution`, `stop` and `suffix` may be left out. Raises RecordError."""
     language = get_text(record, "language")
     try:
-        registry.language(language)
+        registry.load_language(language)
         signature = read_signature(record.get("signature"))
         cases = read_cases(record.get("cases"), signature)
     except registry.UnknownLanguageError as error:

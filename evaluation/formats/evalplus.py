@@ -58,7 +58,7 @@ _TUPLES: tuple[tuple[int | None, Set[int], tuple[int, ...]], ...] = (
     (1, {1}, (106, 750)),
 )  # fmt: skip
 """JSON has no tuples: (argument or None for all, levels of it, numbers of MBPP's tasks where lists are tuples)."""
-_SETS = 115
+_TASK_WITH_SETS = 115
 _COMPLEX = {124: 1, 252: 0}
 """Tasks of MBPP with a complex number, and the number of its argument."""
 
@@ -112,7 +112,7 @@ def _read_tolerance(record: Record) -> int | float:
 
 def _restore_types(number: int, arguments: list[Any]) -> list[Any]:
     """The arguments of a task of MBPP with the types that JSON does not have."""
-    if number == _SETS:
+    if number == _TASK_WITH_SETS:
         return [[set(item) if isinstance(item, list) and item else {} for item in arguments[0]]]
     if number in _COMPLEX:
         place = _COMPLEX[number]

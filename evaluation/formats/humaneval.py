@@ -41,7 +41,7 @@ def _parse_project_tests(record: Record) -> dict[str, Any] | None:
     if content is None:
         return None
     try:
-        return ProjectTests.of(content).as_json()
+        return ProjectTests.from_json(content).to_json()
     except ValueError as error:
         raise RecordError(str(error)) from None
 

@@ -48,14 +48,14 @@ def to_task(record: Record) -> Task:
         task_id=task_id,
         prompt=prompt,
         entry_point=programs.find_function_name(prompt, language),
-        test=_test(test, language),
+        test=_adapt_test(test, language),
         canonical_solution=get_text(record, "canonical_solution", default=""),
         source=programs.build_source({"format": "HumanEval-X"}),
         language=language,
     )
 
 
-def _test(test: str, language: str) -> str:
+def _adapt_test(test: str, language: str) -> str:
     """The test as a part of a program that ends by itself."""
     if language == "javascript":
         return _ASSERT_IN_JAVASCRIPT + test

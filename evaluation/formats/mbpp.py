@@ -27,9 +27,9 @@ def to_task(record: Record) -> Task:
     judged_by = "test_list" if record.get("test") is None else "test"
     task_id = f"MBPP/{number}" if isinstance(number := record.get("task_id"), int) else get_text(record, "task_id")
     if judged_by == "test":
-        body = _check_of_script(get_text(record, "test"), entry_point, task_id)
+        body = _build_check_from_script(get_text(record, "test"), entry_point, task_id)
     else:
-        body = _check_of(tests, entry_point)
+        body = _build_check(tests, entry_point)
     docstring = f"{question}\n{tests[0]}".replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return Task(
         task_id=task_id,
@@ -42,12 +42,12 @@ def to_task(record: Record) -> Task:
     )
 
 
-def _check_of(tests: list[str], entry_point: str) -> str:
+def _build_check(tests: list[str], entry_point: str) -> str:
     lines = [line for test in tests for line in _rename_entry_point(test, entry_point).splitlines()]
     return "def check(candidate):\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def _check_of_script(script: str, entry_point: str, task_id: str) -> str:
+def _build_check_from_script(script: str, entry_point: str, task_id: str) -> str:
     """The script as it is up to its first use of the entry point; the statements from there on are the check."""
     tree = parse(script)
     if tree is None:

@@ -31,7 +31,7 @@ def to_task(record: Record) -> Task:
         task_id=get_text(record, "name"),
         prompt=prompt,
         entry_point=programs.find_function_name(prompt, language),
-        test=_test(get_text(record, "tests"), prompt, language),
+        test=_adapt_test(get_text(record, "tests"), prompt, language),
         canonical_solution=get_text(record, "canonical_solution", default=""),
         stop=get_stops(record, "stop_tokens"),
         source=programs.build_source({"format": "MultiPL-E", **{key: record[key] for key in _KEPT if key in record}}),
@@ -39,7 +39,7 @@ def to_task(record: Record) -> Task:
     )
 
 
-def _test(tests: str, prompt: str, language: str) -> str:
+def _adapt_test(tests: str, prompt: str, language: str) -> str:
     """The tests after a whole function; in Java after its class, which the class of the tests extends."""
     stripped = tests.lstrip()
     if not stripped.startswith("}"):

@@ -19,7 +19,7 @@ def to_task(record: Record) -> Task:
     """The task in a record; `canonical_solution`, `stop` and `source` may be left out. Raises RecordError."""
     language, prompt = get_text(record, "language"), get_text(record, "prompt")
     try:
-        registry.language(language)
+        registry.load_language(language)
     except registry.UnknownLanguageError as error:
         raise RecordError(f"field language: {error}") from None
     return Task(
@@ -43,7 +43,7 @@ def find_function_name(prompt: str, language: str) -> str:
     """The name of the function that a prompt opens. Raises RecordError."""
     from evaluation.languages.extraction import find_open_function  # noqa: PLC0415  (loads tree-sitter)
 
-    name = find_open_function(prompt, registry.language(language))
+    name = find_open_function(prompt, registry.load_language(language))
     if name is None:
         raise RecordError(f"field prompt: opens no function in {registry.LABELS[language]}")
     return name

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from evaluation.datasets import Task
 from evaluation.formats import cases, evalplus, humaneval, humaneval_x, mbpp, multipl_e, programs
-from evaluation.formats.base import ReadRecord, Record
+from evaluation.formats.base import Record, TrackedRecord
 
 FORMATS = (
     *(evalplus.FORMAT, multipl_e.FORMAT, humaneval_x.FORMAT, programs.FORMAT, cases.FORMAT),
@@ -20,7 +20,7 @@ def to_task(record: Record) -> Task:
 
     Raises RecordError, whose message starts with the field at fault, and LeftOutError for a task that cannot be judged.
     """
-    read = ReadRecord(record)
+    read = TrackedRecord(record)
     task = next(form for form in FORMATS if form.matches(record)).to_task(read)
     not_used = [name for name in read.unread if name != "language"]  # its value has chosen the format
     return replace(task, source={**(task.source or {}), "not_used": not_used}) if not_used else task

@@ -12,41 +12,47 @@ from typing import Any
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
 from evaluation.from_code.called import list_called_examples, list_receivers
-from evaluation.from_code.calls.annotations import keep_annotated
-from evaluation.from_code.calls.cases import Case, find_fixed_values, find_optional, keep_repeatable, returns_none_too
-from evaluation.from_code.calls.observe import Program, Variant
+from evaluation.from_code.calls.annotations import keep_typed_cases
+from evaluation.from_code.calls.cases import (
+    Case,
+    find_fixed_values,
+    find_none_parameters,
+    keep_repeatable,
+    returns_none_too,
+)
+from evaluation.from_code.calls.observe import PlacedFunction, Variant
 from evaluation.from_code.calls.record import Recording
-from evaluation.from_code.calls.recorded import Call
-from evaluation.from_code.calls.variety import choose
+from evaluation.from_code.calls.recorded import RecordedCall
+from evaluation.from_code.calls.variety import choose_varied_cases
 from evaluation.from_code.fairness import (
     Fairness,
     drop_cases,
-    find_exceptions,
     find_needs,
+    find_unnamed_exceptions,
     judge_fairness,
     list_showable,
 )
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.nearby_cases import NearbyCases, find_nearby_cases
-from evaluation.from_code.placing.spec import Spec
+from evaluation.from_code.placing.spec import FunctionPlacement
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.closure import Sources
-from evaluation.from_code.source.context import Context, prompt_of
-from evaluation.from_code.source.duplicates import duplicates
-from evaluation.from_code.source.examples import examples_of
-from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.closure import ModuleSources
+from evaluation.from_code.source.context import Context, build_prompt
+from evaluation.from_code.source.duplicates import find_duplicates
+from evaluation.from_code.source.examples import list_docstring_examples
+from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.source.provenance import Origin
 from evaluation.from_code.tasks import (
     LINES_AFTER,
     LINES_BEFORE,
-    completion_row,
-    form_of,
-    infilling_row,
-    program_of,
+    build_completion_row,
+    build_infilling_row,
+    build_program,
+    choose_form,
 )
-from evaluation.from_code.trivial_bodies import list_trivial
-from evaluation.from_code.unstated import Constant, find_attribute_names, find_constants
+from evaluation.from_code.trivial_bodies import list_trivial_variants
+from evaluation.from_code.unstated import BodyConstant, find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
@@ -85,14 +91,14 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Workplace:
+class BuildContext:
     """What the task of every function is built from."""
 
     sandbox: Sandbox
     project: Project
     origin: Origin
     recording: Recording
-    sources: Sources
+    sources: ModuleSources
     options: Options
 
     @cached_property
@@ -101,11 +107,11 @@ class Workplace:
         return find_attribute_names(module.tree for module in self.project.modules.values())
 
 
-def make(work: Workplace, function: Function) -> TaskResult:
+def make_task(work: BuildContext, function: ProjectFunction) -> TaskResult:
     """The task of one function, checked, or the reason why there is none."""
     started = time.monotonic()
     try:
-        made = TaskResult(function.key, _row(work, function))
+        made = TaskResult(function.key, _build_row(work, function))
     except ExcludedError as reason:
         made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
     except RecursionError:
@@ -114,43 +120,45 @@ def make(work: Workplace, function: Function) -> TaskResult:
     return made
 
 
-def _task(row: dict[str, Any]) -> Task:
+def _to_task(row: dict[str, Any]) -> Task:
     names = ("task_id", "prompt", "entry_point", "test", "canonical_solution", "module")
     return Task(**{name: row[name] for name in names})
 
 
-def _row(work: Workplace, function: Function) -> dict[str, Any]:
+def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
     sandbox, node = work.sandbox, function.node
     if function.is_wrapped:
         raise ExcludedError("has a decorator that may change what its callers see")
-    program = program_of(function, work.sources)
-    examples = examples_of(function)
-    cases, loaded = checks.repeated(sandbox, program, _calls(work.recording, function, bool(examples)))
+    program = build_program(function, work.sources)
+    examples = list_docstring_examples(function)
+    cases, loaded = checks.repeat_calls(sandbox, program, _get_recorded_calls(work.recording, function, bool(examples)))
     if examples:
-        cases, others = checks.documented(sandbox, program, examples, cases)
+        cases, others = checks.run_docstring_examples(sandbox, program, examples, cases)
         loaded |= others
     found = keep_repeatable(cases)
-    cases = keep_annotated(function, found, checks.MIN_CASES)
+    cases = keep_typed_cases(function, found, checks.MIN_CASES)
     against_hints = len(found) - len(cases)
     if len(cases) < checks.MIN_CASES:
         raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
     cases = checks.mark_promised(cases, ast.get_docstring(node) or "")
-    chosen = choose(cases)
+    chosen = choose_varied_cases(cases)
     _check_variety(chosen)
-    program = Program(program.spec.only(sorted(loaded)), program.definition)
-    bare = _undecorated(node)
+    program = PlacedFunction(program.spec.keep_modules(sorted(loaded)), program.definition)
+    bare = _remove_decorators(node)
     names = mutants.list_parameters(bare)
-    usual, optional = find_fixed_values(chosen, names), find_optional(cases, names)
-    faulty = tuple(mutants.mutants(bare, checks.MAX_MUTANTS, function.owner, usual, returns_none_too(cases), optional))
+    usual, optional = find_fixed_values(chosen, names), find_none_parameters(cases, names)
+    faulty = tuple(
+        mutants.build_mutants(bare, checks.MAX_MUTANTS, function.owner, usual, returns_none_too(cases), optional)
+    )
     if len(faulty) < checks.MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
     receivers = list_receivers(work.recording.calls, function)
     near = find_nearby_cases(sandbox, program, bare, chosen, cases, score.survivors, receivers)
-    cases, fair = _add_fair(work, function, program, chosen, near, faulty)
-    row = _row_without_unstated(work, function, program, cases, fair, score)
+    cases, fair = _add_fair_nearby_cases(work, function, program, chosen, near, faulty)
+    row = _build_row_without_unstated(work, function, program, cases, fair, score)
     if row is None:
-        row = _judged_row(work, function, program, cases, fair, score)
+        row = _build_judged_row(work, function, program, cases, fair, score)
         row["source"] |= {
             "unstated": list(fair.unstated),
             "stated_share": round(1 - len(fair.unstated_cases) / len(cases), 4),
@@ -166,10 +174,10 @@ def _check_variety(cases: Sequence[Case]) -> None:
         raise ExcludedError("does the same in every call, so that its test could not tell it from a constant")
 
 
-def _add_fair(
-    work: Workplace,
-    function: Function,
-    program: Program,
+def _add_fair_nearby_cases(
+    work: BuildContext,
+    function: ProjectFunction,
+    program: PlacedFunction,
     chosen: Sequence[Case],
     near: NearbyCases,
     faulty: Sequence[Mutant],
@@ -177,17 +185,22 @@ def _add_fair(
     """The chosen cases, and those near to them that the prompt states."""
     docstring = ast.get_docstring(function.node) or ""
     cases = [*chosen, *near.shown, *near.judging]
-    changes = _list_changes(work, function)
+    changes = _list_constant_variants(work, function)
     numbers = _list_showable_numbers(function, cases)
     every = tuple(range(len(cases)))
     variants = [
         *(Variant(source, every) for _, source in changes),
         *(Variant(mutant.source, numbers) for mutant in faulty),
-        *(Variant(source, every, first=True) for source in (*_list_empty(function, cases), program.definition)),
+        *(
+            Variant(source, every, first=True)
+            for source in (*_list_trivial_variants(function, cases), program.definition)
+        ),
     ]
-    noticed = checks.try_variants(work.sandbox, program, cases, variants)  # the last ones are for refuse_trivial
+    noticed = checks.find_noticing_cases_of_variants(
+        work.sandbox, program, cases, variants
+    )  # the last ones are for refuse_trivial
     needs = find_needs(cases, [(each, found) for (each, _), found in zip(changes, noticed, strict=False)])
-    needs += find_exceptions(cases, _prompt(work, function), function.node.lineno)
+    needs += find_unnamed_exceptions(cases, _build_prompt(work, function), function.node.lineno)
     faults = list(map(frozenset[int], noticed[len(changes) : len(changes) + len(faulty)]))
 
     def judge() -> Fairness:
@@ -202,32 +215,32 @@ def _add_fair(
     return cases, fair
 
 
-def _list_showable_numbers(function: Function, cases: Sequence[Case]) -> tuple[int, ...]:
+def _list_showable_numbers(function: ProjectFunction, cases: Sequence[Case]) -> tuple[int, ...]:
     """The numbers of the cases that the prompt shows or may show."""
     showable = list_showable(cases, function.qualified)[:_MAX_SHOWABLE]
     return (*(number for number, case in enumerate(cases) if case.documented), *showable)
 
 
-def _list_changes(work: Workplace, function: Function) -> list[tuple[Constant, str]]:
+def _list_constant_variants(work: BuildContext, function: ProjectFunction) -> list[tuple[BodyConstant, str]]:
     """(constant, variant of the function) for the constants of the body that the prompt does not hold."""
-    prompt = _prompt(work, function)
-    constants = find_constants(_undecorated(function.node), work.attribute_names)
+    prompt = _build_prompt(work, function)
+    constants = find_constants(_remove_decorators(function.node), work.attribute_names)
     return [(each, source) for each in constants if not each.is_in(prompt) for source in each.variants]
 
 
-def _list_empty(function: Function, cases: Sequence[Case]) -> list[str]:
+def _list_trivial_variants(function: ProjectFunction, cases: Sequence[Case]) -> list[str]:
     raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
-    return list_trivial(function.node, raised, function.is_generator)
+    return list_trivial_variants(function.node, raised, function.is_generator)
 
 
-def _prompt(work: Workplace, function: Function) -> str:
-    return prompt_of(work.project, function, work.options.context, LINES_BEFORE)
+def _build_prompt(work: BuildContext, function: ProjectFunction) -> str:
+    return build_prompt(work.project, function, work.options.context, LINES_BEFORE)
 
 
-def _row_without_unstated(
-    work: Workplace,
-    function: Function,
-    program: Program,
+def _build_row_without_unstated(
+    work: BuildContext,
+    function: ProjectFunction,
+    program: PlacedFunction,
     cases: Sequence[Case],
     fair: Fairness,
     score: checks.MutationScore,
@@ -247,17 +260,17 @@ def _row_without_unstated(
         asked = tuple(mutant for mutant in score.mutants if mutant in missed or mutant not in left)
         if len(asked) < checks.MIN_MUTANTS:
             return None
-        row = _judged_row(work, function, program, stated, fair, checks.MutationScore(asked, asked))
+        row = _build_judged_row(work, function, program, stated, fair, checks.MutationScore(asked, asked))
     except ExcludedError:
         return None
     row["source"] |= {"unstated": [], "unstated_cases": len(fair.unstated_cases), "stated_share": 1.0}
     return None if row["source"]["weak"] else row
 
 
-def _judged_row(
-    work: Workplace,
-    function: Function,
-    program: Program,
+def _build_judged_row(
+    work: BuildContext,
+    function: ProjectFunction,
+    program: PlacedFunction,
     cases: Sequence[Case],
     fair: Fairness,
     score: checks.MutationScore,
@@ -265,11 +278,11 @@ def _judged_row(
     """The task with these cases as its judge, after they judged the original and the mutants that `score` does not
     call killed."""
     sandbox = work.sandbox
-    program = replace(program, spec=replace(program.spec, form=form_of(cases)))
-    checks.refuse_trivial(sandbox, program, cases, _list_empty(function, cases))
-    source = _source(work, function, cases, program.spec)
-    row = completion_row(work.project, function, program.spec, cases, source, work.options.context, fair.examples)
-    checks.passes(sandbox, _task(row), row["prompt"] + row["canonical_solution"])
+    program = replace(program, spec=replace(program.spec, form=choose_form(cases)))
+    checks.refuse_trivial(sandbox, program, cases, _list_trivial_variants(function, cases))
+    source = _describe_cases_source(work, function, cases, program.spec)
+    row = build_completion_row(work.project, function, program.spec, cases, source, work.options.context, fair.examples)
+    checks.check_original(sandbox, _to_task(row), row["prompt"] + row["canonical_solution"])
     score = checks.judge_mutants(sandbox, program, cases, score)
     row["source"] |= {
         "mutants": score.judged,
@@ -281,7 +294,7 @@ def _judged_row(
     return row
 
 
-def _calls(recording: Recording, function: Function, has_examples: bool) -> list[Call]:
+def _get_recorded_calls(recording: Recording, function: ProjectFunction, has_examples: bool) -> list[RecordedCall]:
     calls = recording.calls.get(function.key, [])
     if calls or has_examples:
         return calls
@@ -289,16 +302,16 @@ def _calls(recording: Recording, function: Function, has_examples: bool) -> list
     if refused:
         raise ExcludedError("returns values that are not data", ", ".join(sorted(set(refused))))
     ended = f"before the tests {recording.failure}" if recording.failure else "while the tests ran"
-    called = function.key in recording.covering.called()
+    called = function.key in recording.covering.list_called_functions()
     raise ExcludedError(f"was not called with data {ended}" if called else f"was not called {ended}")
 
 
-def _undecorated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef | ast.AsyncFunctionDef:
+def _remove_decorators(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef | ast.AsyncFunctionDef:
     fields = {**dict(ast.iter_fields(node)), "decorator_list": []}
     return ast.copy_location(type(node)(**fields), node)
 
 
-def source_of(work: Workplace, function: Function, judge: str, trust: Trust) -> dict[str, Any]:
+def describe_source(work: BuildContext, function: ProjectFunction, judge: str, trust: Trust) -> dict[str, Any]:
     """Where a task comes from and how answers to it are judged."""
     return {
         "project": work.project.name,
@@ -314,11 +327,13 @@ def source_of(work: Workplace, function: Function, judge: str, trust: Trust) -> 
     }
 
 
-def _source(work: Workplace, function: Function, cases: Sequence[Case], spec: Spec) -> dict[str, Any]:
-    tops = {name.partition(".")[0] for name in spec.modules} - work.project.top_names()
+def _describe_cases_source(
+    work: BuildContext, function: ProjectFunction, cases: Sequence[Case], spec: FunctionPlacement
+) -> dict[str, Any]:
+    tops = {name.partition(".")[0] for name in spec.modules} - work.project.list_top_names()
     near = sum(case.nearby for case in cases)
     source = {
-        **source_of(work, function, JUDGE, Trust.PROXY),
+        **describe_source(work, function, JUDGE, Trust.PROXY),
         "cases": len(cases),
         "nearby_cases": near,
         "called": list_called_examples(function, work.recording),
@@ -327,7 +342,7 @@ def _source(work: Workplace, function: Function, cases: Sequence[Case], spec: Sp
 
 
 @dataclass
-class Result:
+class BuiltDataset:
     """The rows of both forms in the project's order, and the result of every function."""
 
     completion: list[dict[str, Any]] = field(default_factory=list)
@@ -335,12 +350,14 @@ class Result:
     made: list[TaskResult] = field(default_factory=list)
 
 
-def finish(functions: Sequence[Function], made: Sequence[TaskResult], options: Options) -> Result:
+def assemble_dataset(
+    functions: Sequence[ProjectFunction], made: Sequence[TaskResult], options: Options
+) -> BuiltDataset:
     """The dataset: each problem once, in both forms."""
     by_key = {function.key: function for function in functions}
     kept = [each for each in made if each.row is not None]
-    repeats = duplicates([by_key[each.key].node for each in kept])
-    result = Result(made=list(made))
+    repeats = find_duplicates([by_key[each.key].node for each in kept])
+    result = BuiltDataset(made=list(made))
     ids: dict[str, int] = {}
     for index, each in enumerate(kept):
         if index in repeats:
@@ -355,5 +372,5 @@ def finish(functions: Sequence[Function], made: Sequence[TaskResult], options: O
         if count > 1:  # defined again, under another condition
             row["task_id"] += f"#{count}"
         result.completion.append(row)
-        result.infilling.append(infilling_row(row, by_key[each.key], options.before, options.after))
+        result.infilling.append(build_infilling_row(row, by_key[each.key], options.before, options.after))
     return result

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from evaluation.from_code.calls.literals import shown
+from evaluation.from_code.calls.literals import format_for_reader
 from evaluation.from_code.calls.record import Recording
-from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.calls.recorded import RecordedCall
 from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.recording import values
-from evaluation.from_code.recording.values import Opaque
-from evaluation.from_code.source.find import Function
-from evaluation.from_code.standard_types import NAMES_OF_STANDARD_TYPES
+from evaluation.from_code.recording.values import OpaqueObject
+from evaluation.from_code.source.find import ProjectFunction
+from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
 
 _MAX_CHARS = 200
 _MAX_WRITTEN = 2000
@@ -26,38 +26,42 @@ _MAX_EXAMPLES = 6
 _RECEIVERS_PER_METHOD = 20
 
 
-def list_called_examples(function: Function, recording: Recording) -> list[str]:
+def list_called_examples(function: ProjectFunction, recording: Recording) -> list[str]:
     """Recorded calls of the functions that the body calls, the shortest whose results differ. An object whose method is
     called is shown by its class alone."""
     found: list[str] = []
     for name, is_of_own in _find_called(function).items():
-        keys = [key for key in recording.calls if _name_of(key).rpartition(".")[2] == name and key != function.key]
+        keys = [
+            key
+            for key in recording.calls
+            if _parse_qualified_name(key).rpartition(".")[2] == name and key != function.key
+        ]
         if is_of_own:
             own = function.qualified.rpartition(".")[0]
-            keys = [key for key in keys if _name_of(key).rpartition(".")[0] != own]
-        if len(keys) == 1 and (is_of_own or name not in NAMES_OF_STANDARD_TYPES):
-            found += _list_shortest(_name_of(keys[0]), recording.calls[keys[0]])
+            keys = [key for key in keys if _parse_qualified_name(key).rpartition(".")[0] != own]
+        if len(keys) == 1 and (is_of_own or name not in STANDARD_ATTRIBUTE_NAMES):
+            found += _list_shortest(_parse_qualified_name(keys[0]), recording.calls[keys[0]])
     return found[:_MAX_EXAMPLES]
 
 
-def list_receivers(calls: Mapping[str, Sequence[Call]], function: Function) -> list[Opaque]:
+def list_receivers(calls: Mapping[str, Sequence[RecordedCall]], function: ProjectFunction) -> list[OpaqueObject]:
     """The objects that tests called other public methods of a method's class on, some of each method."""
     own, _, name = function.qualified.rpartition(".")
     if not own:
         return []
-    found: list[Opaque] = []
+    found: list[OpaqueObject] = []
     for key in sorted(calls):
-        owner, _, other = _name_of(key).rpartition(".")
+        owner, _, other = _parse_qualified_name(key).rpartition(".")
         is_private = other.startswith("_") and not other.endswith("__")
         if not key.startswith(f"{function.module.path}:") or owner != own or is_private or other in ("__init__", name):
             continue
         for call in sorted(calls[key], key=lambda call: call.digest)[:_RECEIVERS_PER_METHOD]:
             args, _ = values.read_plain(call.call)
-            found += [each for each in args[:1] if isinstance(each, Opaque)]
+            found += [each for each in args[:1] if isinstance(each, OpaqueObject)]
     return found
 
 
-def _find_called(function: Function) -> dict[str, bool]:
+def _find_called(function: ProjectFunction) -> dict[str, bool]:
     """The names that a body calls, in its order, and whether each is called of an attribute of its own object."""
     found: dict[str, bool] = {}
     for node in ast.walk(function.node):
@@ -70,14 +74,14 @@ def _find_called(function: Function) -> dict[str, bool]:
     return found
 
 
-def _name_of(key: str) -> str:
+def _parse_qualified_name(key: str) -> str:
     """The qualified name in a function's key."""
     return key.split(":")[-2]
 
 
-def _list_shortest(name: str, calls: Sequence[Call]) -> list[str]:
+def _list_shortest(name: str, calls: Sequence[RecordedCall]) -> list[str]:
     usable = [call for call in calls if not (call.raised or call.iterator) and len(call.returned or "") <= _MAX_WRITTEN]
-    texts = {_show(name, call): call.returned for call in usable}
+    texts = {_format_call(name, call): call.returned for call in usable}
     found: dict[str | None, str] = {}
     for text in sorted(texts, key=lambda text: (len(text), text)):
         if len(text) <= _MAX_CHARS and text.isprintable() and not is_volatile(text):
@@ -85,9 +89,9 @@ def _list_shortest(name: str, calls: Sequence[Call]) -> list[str]:
     return list(found.values())[:_PER_FUNCTION]
 
 
-def _show(name: str, call: Call) -> str:
+def _format_call(name: str, call: RecordedCall) -> str:
     args, kwargs = values.read_plain(call.call)
-    given = [*map(shown, args), *(f"{key}={shown(value)}" for key, value in kwargs.items())]
-    if "." in name and args and isinstance(args[0], Opaque):
+    given = [*map(format_for_reader, args), *(f"{key}={format_for_reader(value)}" for key, value in kwargs.items())]
+    if "." in name and args and isinstance(args[0], OpaqueObject):
         given[0] = f"<{name.rpartition('.')[0]} ...>"
-    return f"{name}({', '.join(given)}) returns {shown(values.read_plain(call.returned or 'null'))}"
+    return f"{name}({', '.join(given)}) returns {format_for_reader(values.read_plain(call.returned or 'null'))}"

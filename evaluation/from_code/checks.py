@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import (
-    Outcome,
-    Program,
+    CallOutcome,
+    PlacedFunction,
     UnobservableError,
     Variant,
     observe_all,
     observe_each,
+    run_variants_on_cases,
 )
-from evaluation.from_code.calls.observe import list_noticed as observe_noticed
-from evaluation.from_code.calls.recorded import Call, digest_of
-from evaluation.from_code.faults import without_faults
+from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
+from evaluation.from_code.faults import run_without_sandbox_faults
 from evaluation.from_code.mutants import Mutant
-from evaluation.from_code.placing.inside import MAX_MESSAGE
-from evaluation.from_code.placing.same import agrees
+from evaluation.from_code.placing.module_runner import MAX_MESSAGE
+from evaluation.from_code.placing.tree_equality import agrees
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.examples import Example
+from evaluation.from_code.source.examples import DocstringExample
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status, Trust
 
@@ -76,7 +76,9 @@ class MutationScore:
         return len(kinds) < MIN_KINDS or (len(results) < MIN_RESULTS and not are_switches)
 
 
-def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple[list[Case], set[str]]:
+def repeat_calls(
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[RecordedCall]
+) -> tuple[list[Case], set[str]]:
     """The recorded calls as cases, after the original repeated them twice in the sandbox, and the modules it loaded.
 
     Calls that do not repeat are dropped where they are few: tests change what a function depends on,
@@ -91,13 +93,13 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple
     differs = 0
     refused = ""
     for call, one, two in zip(calls, first.outcomes, second.outcomes, strict=True):
-        if not one.same_as(two) or one.refused != two.refused:
+        if not one.is_same_as(two) or one.refused != two.refused:
             raise ExcludedError("gives other results when it is called again", "random, the time, or a state")
         if one.refused:
             refused = refused or one.refused
             continue
-        recorded = Outcome(call.returned, call.raised, None if call.raised else call.after)
-        if call.iterator or recorded.same_as(one):
+        recorded = CallOutcome(call.returned, call.raised, None if call.raised else call.after)
+        if call.iterator or recorded.is_same_as(one):
             cases.append(Case(call.call, call.digest, one.keep_common_views(two), call.shape))
         else:
             differs += 1
@@ -111,8 +113,8 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple
     return cases, first.loaded
 
 
-def documented(
-    sandbox: Sandbox, program: Program, examples: Sequence[Example], known: Sequence[Case]
+def run_docstring_examples(
+    sandbox: Sandbox, program: PlacedFunction, examples: Sequence[DocstringExample], known: Sequence[Case]
 ) -> tuple[list[Case], set[str]]:
     """The docstring's examples as cases, where the original does what they say, the same cases among `known` replaced;
     and the modules that they loaded."""
@@ -121,20 +123,22 @@ def documented(
     except UnobservableError:
         return list(known), set()
     found = {
-        example.call: Case(example.call, digest_of(example.call), replace(one, seen=None), "example", documented=True)
+        example.call: Case(
+            example.call, compute_digest(example.call), replace(one, seen=None), "example", documented=True
+        )
         for example, one in zip(examples, observed.outcomes, strict=True)
         if not (one.refused or one.failed) and example.agrees(one.returned, one.raised)
     }
     return [*found.values(), *(case for case in known if case.call not in found)], observed.loaded
 
 
-def passes(sandbox: Sandbox, task: Task, program: str) -> None:
+def check_original(sandbox: Sandbox, task: Task, program: str) -> None:
     """Raises ExcludedError unless the original passes its test by proxy, in a fraction of the time allowed.
 
     Other work on the machine can only add to the CPU time, so the least of several measurements counts.
     """
-    placed, judged = task.judged_program(program), task.as_judged()
-    result = without_faults(lambda: sandbox.judge(placed, judged, _LIMITS))
+    placed, judged = task.build_judged_program(program), task.as_judged()
+    result = run_without_sandbox_faults(lambda: sandbox.judge(placed, judged, _LIMITS))
     if result.status != Status.PASSED:
         raise ExcludedError("does not pass its own test", f"{result.status}: {result.detail[:200]}")
     if result.trust != Trust.PROXY:
@@ -142,67 +146,98 @@ def passes(sandbox: Sandbox, task: Task, program: str) -> None:
     cpu_s = result.cpu_s
     for _ in range(_MEASUREMENTS - 1):
         if cpu_s > _MAX_CPU_S:
-            cpu_s = min(cpu_s, without_faults(lambda: sandbox.judge(placed, judged, _LIMITS)).cpu_s)
+            cpu_s = min(cpu_s, run_without_sandbox_faults(lambda: sandbox.judge(placed, judged, _LIMITS)).cpu_s)
     if cpu_s > _MAX_CPU_S:
         raise ExcludedError(f"needs more than {_MAX_CPU_S} CPU seconds for its test", f"{cpu_s:.2f} s")
 
 
-def refuse_trivial(sandbox: Sandbox, program: Program, cases: Sequence[Case], trivial: Sequence[str]) -> None:
+def refuse_trivial(sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], trivial: Sequence[str]) -> None:
     """Raises ExcludedError where one of the bodies without content passes."""
-    *found, original = list_noticed(sandbox, program, cases, [*trivial, program.definition], first=True)
+    *found, original = find_noticing_cases(sandbox, program, cases, [*trivial, program.definition], first=True)
     if original:  # else nothing is known about the others
         raise ExcludedError("does not pass its own test", "in a process with others")
     for source, numbers in zip(trivial, found, strict=True):
         if not numbers:
-            raise ExcludedError("has a test that a body without content would pass", _body(source))
+            raise ExcludedError("has a test that a body without content would pass", _read_last_statement(source))
 
 
-def _body(source: str) -> str:
+def _read_last_statement(source: str) -> str:
     return ast.unparse(ast.parse(source).body[0].body[-1])  # type: ignore[attr-defined]
 
 
-def judge_mutants(sandbox: Sandbox, program: Program, cases: Sequence[Case], known: MutationScore) -> MutationScore:
+def judge_mutants(
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], known: MutationScore
+) -> MutationScore:
     """The score after the survivors of `known` were judged by these cases. A mutant that takes too many steps, uses up
     its CPU time or waits forever counts as killed; a fault of the sandbox is raised as SandboxFaultError."""
-    noticed = list_noticed(sandbox, program, cases, [mutant.source for mutant in known.survivors], first=True)
+    noticed = find_noticing_cases(sandbox, program, cases, [mutant.source for mutant in known.survivors], first=True)
     left = tuple(mutant for mutant, numbers in zip(known.survivors, noticed, strict=True) if not numbers)
     return MutationScore(known.mutants, left)
 
 
-def list_noticed(
-    sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str], first: bool = False
+def find_noticing_cases(
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], sources: Sequence[str], first: bool = False
 ) -> list[list[int]]:
     """For each variant the numbers of the cases that notice it; with `first`, the first one only."""
     every = tuple(range(len(cases)))
-    return try_variants(sandbox, program, cases, [Variant(source, every, first) for source in sources])
+    return find_noticing_cases_of_variants(
+        sandbox, program, cases, [Variant(source, every, first) for source in sources]
+    )
 
 
-def try_variants(
-    sandbox: Sandbox, program: Program, cases: Sequence[Case], variants: Sequence[Variant]
+def find_noticing_cases_of_variants(
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], variants: Sequence[Variant]
 ) -> list[list[int]]:
     """For each variant the numbers of the cases that notice it. What was tried before is not tried again: `program`
     keeps it."""
-    keys = [digest_of(f"{case.call}\n{json.dumps(case.expected())}") for case in cases]
-    known = program.known
-    todo: dict[str, Variant] = {}
-    for each in variants:
-        tried = [known.get((each.source, keys[number])) for number in each.numbers]
-        if None in tried and not (each.first and True in tried):
-            left = {number for number, one in zip(each.numbers, tried, strict=True) if one is None}
-            other = todo.get(each.source, Variant(each.source, (), each.first))
-            numbers = tuple(sorted(left.union(other.numbers)))
-            todo[each.source] = Variant(each.source, numbers, each.first and other.first)
-    given = [(case.call, case.expected(), case.outcome.steps, case.outcome.dependent) for case in cases]
-    found = observe_noticed(sandbox, program, given, tuple(todo.values()))
-    for each, answer in zip(todo.values(), found, strict=True):
-        noticed = _list_noticed_alone(sandbox, program, each, cases) if answer is None else answer
-        end = each.numbers.index(noticed[0]) + 1 if each.first and noticed else None
-        known.update({(each.source, keys[number]): number in noticed for number in each.numbers[:end]})
-    noticing = ([n for n in each.numbers if known.get((each.source, keys[n]))] for each in variants)
-    return [numbers[:1] if each.first else numbers for each, numbers in zip(variants, noticing, strict=True)]
+    cache = _NoticeCache(program.known, cases)
+    requests = _merge_requests(cache.keep_untried(variant) for variant in variants)
+    given = [(case.call, case.build_expected(), case.outcome.steps, case.outcome.dependent) for case in cases]
+    answers = run_variants_on_cases(sandbox, program, given, requests)
+    for request, answer in zip(requests, answers, strict=True):
+        cache.store(request, _list_noticed_alone(sandbox, program, request, cases) if answer is None else answer)
+    return [cache.list_noticing(variant) for variant in variants]
 
 
-def _list_noticed_alone(sandbox: Sandbox, program: Program, variant: Variant, cases: Sequence[Case]) -> list[int]:
+class _NoticeCache:
+    """What `known` (PlacedFunction.known) says of these cases, by their numbers."""
+
+    def __init__(self, known: dict[tuple[str, str], bool], cases: Sequence[Case]) -> None:
+        self._known = known
+        self._keys = [compute_digest(f"{case.call}\n{json.dumps(case.build_expected())}") for case in cases]
+
+    def keep_untried(self, variant: Variant) -> Variant:
+        """The variant with the cases alone that it was not tried on; with none where the `first` is known."""
+        tried = {number: self._known.get((variant.source, self._keys[number])) for number in variant.numbers}
+        is_first_known = variant.first and True in tried.values()
+        return replace(variant, numbers=() if is_first_known else tuple(n for n in tried if tried[n] is None))
+
+    def store(self, variant: Variant, noticing: Sequence[int]) -> None:
+        """Keep which of the variant's cases notice it; cases after the `first` that does were not tried."""
+        end = variant.numbers.index(noticing[0]) + 1 if variant.first and noticing else None
+        for number in variant.numbers[:end]:
+            self._known[variant.source, self._keys[number]] = number in noticing
+
+    def list_noticing(self, variant: Variant) -> list[int]:
+        """The numbers of the variant's cases that are known to notice it, or of the first."""
+        noticing = [number for number in variant.numbers if self._known.get((variant.source, self._keys[number]))]
+        return noticing[:1] if variant.first else noticing
+
+
+def _merge_requests(variants: Iterable[Variant]) -> list[Variant]:
+    """One variant for each source, with the cases of all; without those that have no cases."""
+    merged: dict[str, Variant] = {}
+    for variant in variants:
+        if variant.numbers:
+            other = merged.get(variant.source, Variant(variant.source, (), variant.first))
+            numbers = tuple(sorted({*variant.numbers, *other.numbers}))
+            merged[variant.source] = Variant(variant.source, numbers, variant.first and other.first)
+    return list(merged.values())
+
+
+def _list_noticed_alone(
+    sandbox: Sandbox, program: PlacedFunction, variant: Variant, cases: Sequence[Case]
+) -> list[int]:
     """The same for a variant that is loaded with its module, in processes of its own."""
     tried = [cases[number] for number in variant.numbers]
     try:
@@ -212,7 +247,7 @@ def _list_noticed_alone(sandbox: Sandbox, program: Program, variant: Variant, ca
         return list(variant.numbers)
     return [
         number for number, case, one in zip(variant.numbers, tried, outcomes, strict=True)
-        if one.refused or one.failed or not agrees(one.as_row(), case.expected(), json.loads(case.call))
+        if one.refused or one.failed or not agrees(one.as_row(), case.build_expected(), json.loads(case.call))
     ]  # fmt: skip
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from evaluation.from_code.build import TaskResult
 from evaluation.from_code.reasons import find_remedy
-from evaluation.from_code.source.find import Function, code_lines
+from evaluation.from_code.source.find import ProjectFunction, count_code_lines
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class ExclusionCount:
     """A reason, the number of functions with it, and what would make tasks of them."""
 
     reason: str
@@ -33,7 +33,7 @@ class Coverage:
     lines_seen: int
     lines_called: int
     lines_of_tasks: int
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[ExclusionCount, ...]
 
     @property
     def covered_share(self) -> float:
@@ -45,7 +45,7 @@ class Coverage:
         """The share of the lines of called functions that stand in tasks, from 0 to 1."""
         return self.lines_of_tasks / self.lines_called if self.lines_called else 0.0
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
         return {
             "functions_seen": self.seen,
@@ -61,9 +61,11 @@ class Coverage:
         }
 
 
-def coverage(functions: Sequence[Function], called: Collection[str], made: Sequence[TaskResult]) -> Coverage:
+def compute_coverage(
+    functions: Sequence[ProjectFunction], called: Collection[str], made: Sequence[TaskResult]
+) -> Coverage:
     """The coverage of a project by its tasks."""
-    lines = {function.key: code_lines(function.node) for function in functions}
+    lines = {function.key: count_code_lines(function.node) for function in functions}
     tasks = {each.key for each in made if each.row is not None}
     reasons = Counter(each.reason for each in made if each.row is None)
     covered = tasks & set(called)
@@ -76,5 +78,5 @@ def coverage(functions: Sequence[Function], called: Collection[str], made: Seque
         lines_seen=sum(lines.values()),
         lines_called=sum(lines[key] for key in called),
         lines_of_tasks=sum(lines[key] for key in covered),
-        left_out=tuple(LeftOut(reason, count, find_remedy(reason)) for reason, count in left_out),
+        left_out=tuple(ExclusionCount(reason, count, find_remedy(reason)) for reason, count in left_out),
     )

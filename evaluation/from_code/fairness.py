@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from evaluation.from_code.calls.cases import Case, shown_case
-from evaluation.from_code.unstated import Constant
+from evaluation.from_code.calls.cases import Case, format_case
+from evaluation.from_code.unstated import BodyConstant
 
 T = TypeVar("T")
 MAX_EXAMPLES = 8
@@ -31,11 +31,11 @@ UNDESCRIBED = "what it does, since neither docstring nor example says it"
 
 
 @dataclass(frozen=True)
-class Need:
+class NoticedChange:
     """A change of a constant, and the cases that notice it; `unguessable` are those whose arguments do not hold the
     constant either."""
 
-    constant: Constant
+    constant: BodyConstant
     noticed: frozenset[int]
     unguessable: frozenset[int]
 
@@ -49,43 +49,45 @@ class Fairness:
     unstated: tuple[str, ...]
 
 
-def find_needs(cases: Sequence[Case], changes: Sequence[tuple[Constant, Sequence[int]]]) -> list[Need]:
+def find_needs(cases: Sequence[Case], changes: Sequence[tuple[BodyConstant, Sequence[int]]]) -> list[NoticedChange]:
     """The changes of constants that cases notice; `changes` are those that the prompt does not hold."""
     needs = []
     for constant, noticed in changes:
-        hard = frozenset(n for n in noticed if constant.has_words and not is_given(constant, cases[n]))
+        hard = frozenset(n for n in noticed if constant.has_words and not is_in_arguments(constant, cases[n]))
         if noticed:
-            needs.append(Need(constant, frozenset(noticed), hard))
+            needs.append(NoticedChange(constant, frozenset(noticed), hard))
     return needs
 
 
 def drop_cases(
-    needs: Sequence[Need], faults: Sequence[frozenset[int]], dropped: frozenset[int], n_cases: int
-) -> tuple[list[Need], list[frozenset[int]]]:
+    needs: Sequence[NoticedChange], faults: Sequence[frozenset[int]], dropped: frozenset[int], n_cases: int
+) -> tuple[list[NoticedChange], list[frozenset[int]]]:
     """The needs and noticed faults of the cases without the `dropped` ones, which get new numbers."""
     numbers = {old: new for new, old in enumerate(n for n in range(n_cases) if n not in dropped)}
 
     def renumber(found: frozenset[int]) -> frozenset[int]:
         return frozenset(numbers[n] for n in found - dropped)
 
-    kept = [Need(need.constant, renumber(need.noticed), renumber(need.unguessable)) for need in needs]
+    kept = [NoticedChange(need.constant, renumber(need.noticed), renumber(need.unguessable)) for need in needs]
     return [need for need in kept if need.noticed], list(map(renumber, faults))
 
 
-def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]:
+def find_unnamed_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[NoticedChange]:
     """The classes of exceptions that calls raise and the prompt does not name: nobody could guess the class."""
     numbers: dict[str, list[int]] = {}
     for number, case in enumerate(cases):
         if case.outcome.raised:
             numbers.setdefault(case.outcome.raised[0], []).append(number)
-    needs = [Need(Constant("name", kind, line, ()), frozenset(n), frozenset(n)) for kind, n in numbers.items()]
+    needs = [
+        NoticedChange(BodyConstant("name", kind, line, ()), frozenset(n), frozenset(n)) for kind, n in numbers.items()
+    ]
     return [need for need in needs if not need.constant.is_in(prompt)]
 
 
 def list_showable(cases: Sequence[Case], name: str) -> list[int]:
-    """The numbers of the cases that a prompt may show as examples, in `_rank` order; long ones where all are."""
-    texts = {number: shown_case(case, name, _ALL_CHARS) for number, case in enumerate(cases) if not case.documented}
-    usable = [number for number in sorted(texts, key=lambda n: _rank(cases[n])) if texts[number].isprintable()]
+    """The numbers of the cases to show as examples, sorted by `_get_sort_key`; long ones where all are."""
+    texts = {number: format_case(case, name, _ALL_CHARS) for number, case in enumerate(cases) if not case.documented}
+    usable = [number for number in sorted(texts, key=lambda n: _get_sort_key(cases[n])) if texts[number].isprintable()]
     short = [number for number in usable if len(texts[number]) <= MAX_EXAMPLE_CHARS]
     return short or [n for n in usable if len(texts[n]) <= _LONG_EXAMPLE_CHARS]
 
@@ -93,7 +95,7 @@ def list_showable(cases: Sequence[Case], name: str) -> list[int]:
 def judge_fairness(
     cases: Sequence[Case],
     name: str,
-    needs: Sequence[Need],
+    needs: Sequence[NoticedChange],
     docstring: str,
     shown: frozenset[int] = frozenset(),
     faults: Sequence[frozenset[int]] = (),
@@ -104,83 +106,81 @@ def judge_fairness(
 
     `faults` are the numbers of the cases that notice each mutant.
     """
-    whole = [shown_case(case, name, _ALL_CHARS) for case in cases]
-    candidates = list_showable(cases, name)
+    texts = [format_case(case, name, _ALL_CHARS) for case in cases]
+    told_needs = [_find_told_needs(number, text, needs, texts) for number, text in enumerate(texts)]
+    noticed_faults = [{fault for fault, noticing in enumerate(faults) if n in noticing} for n in range(len(cases))]
     documented = [number for number, case in enumerate(cases) if case.documented]
-    constants = [_list_shown(number, text, needs, whole) for number, text in enumerate(whole)]
-    noticed = [{place for place, each in enumerate(faults) if n in each} for n in range(len(cases))]
+    choice = _ExampleChoice(cases, list_showable(cases, name), documented)
 
-    def weigh(new: set[int]) -> tuple[int, int]:
+    def weigh_needs(new: set[int]) -> tuple[int, int]:
         return sum(bool(needs[place].unguessable) for place in new), len(new)
 
-    chosen: list[int] = []
-    _add_telling(chosen, candidates, constants, documented, weigh)
-    chosen += sorted(shown - set(chosen))
-    _add_telling(chosen, candidates, [set(case.outcome.arcs) for case in cases], documented, len)
-    _add_telling(chosen, candidates, noticed, documented, len)
-    _add_telling(chosen, candidates, list(map(_find_kinds, cases)), documented, len)
+    choice.add_telling(told_needs, weigh_needs)
+    choice.chosen += sorted(shown - set(choice.chosen))
+    choice.add_telling([set(case.outcome.arcs) for case in cases], len)
+    choice.add_telling(noticed_faults, len)
+    choice.add_telling([_find_kinds(case) for case in cases], len)
     if ">>>" not in docstring:
         wanted = MAX_EXAMPLES if len(docstring) < _SHORT_DOCSTRING else _USUAL_EXAMPLES
-        short = [number for number in candidates if len(whole[number]) <= _EXAMPLE_CHARS]
-        for describe, some in ((_describe_kind, short), (_describe_kind, candidates), (_effect, short)):
-            chosen += _find_varied(cases, some, chosen, wanted, describe)
-    if not (chosen or docstring):
-        chosen += candidates[:_USUAL_EXAMPLES]
-    told = set().union(*(constants[number] for number in [*chosen, *documented]))
-    untold = [need for place, need in enumerate(needs) if place not in told and need.unguessable]
-    untold += _find_unseen_numbers(needs, [whole[number] for number in chosen], docstring)
-    examples = tuple(whole[number] for number in sorted(chosen, key=lambda number: _rank(cases[number])))
+        short = [number for number in choice.candidates if len(texts[number]) <= _EXAMPLE_CHARS]
+        choice.add_varied(short, wanted, _describe_kind)
+        choice.add_varied(choice.candidates, wanted, _describe_kind)
+        choice.add_varied(short, wanted, _describe_effect)
+    if not (choice.chosen or docstring):
+        choice.chosen += choice.candidates[:_USUAL_EXAMPLES]
+    examples = [texts[number] for number in sorted(choice.chosen, key=lambda number: _get_sort_key(cases[number]))]
     if not (examples or docstring or documented):
         return Fairness((), frozenset(range(len(cases))), (UNDESCRIBED,))
+    told = set().union(*(told_needs[number] for number in [*choice.chosen, *documented]))
+    untold = [need for place, need in enumerate(needs) if place not in told and need.unguessable]
+    untold += _find_unseen_numbers(needs, examples, docstring)
     return Fairness(
-        examples,
+        tuple(examples),
         frozenset().union(*(need.unguessable for need in untold)),
         tuple(dict.fromkeys(str(need.constant) for need in untold)),
     )
 
 
-def _add_telling(
-    chosen: list[int],
-    candidates: Sequence[int],
-    tells: Sequence[set[T]],
-    documented: Sequence[int],
-    weigh: Callable[[set[T]], object],
-) -> None:
-    """Adds candidates to `chosen`, up to MAX_EXAMPLES, each time the one that tells most that is untold."""
-    told = set().union(*(tells[number] for number in [*chosen, *documented]))
-    while len(chosen) < MAX_EXAMPLES and candidates:
-        best = max(candidates, key=lambda number: weigh(tells[number] - told))  # type: ignore[arg-type,return-value]
-        if tells[best] <= told:  # the first of equals is the best
-            return
-        chosen.append(best)
-        told |= tells[best]
+@dataclass
+class _ExampleChoice:
+    """The numbers of the cases `chosen` so far for a prompt, from the `candidates`; its docstring has the `documented`
+    ones."""
+
+    cases: Sequence[Case]
+    candidates: Sequence[int]
+    documented: Sequence[int]
+    chosen: list[int] = field(default_factory=list)
+
+    def add_telling(self, tells: Sequence[set[T]], weigh: Callable[[set[T]], object]) -> None:
+        """Add candidates, up to MAX_EXAMPLES, each time the one that tells most that is untold; `tells` is by case."""
+        told = set().union(*(tells[number] for number in [*self.chosen, *self.documented]))
+        while len(self.chosen) < MAX_EXAMPLES and self.candidates:
+            best = max(self.candidates, key=lambda n: weigh(tells[n] - told))  # type: ignore[arg-type,return-value]
+            if tells[best] <= told:  # the first of equals is the best
+                return
+            self.chosen.append(best)
+            told |= tells[best]
+
+    def add_varied(self, numbers: Sequence[int], wanted: int, describe: Callable[[Case], object]) -> None:
+        """Add cases of these numbers, up to `wanted` in all, that differ in what `describe` says of them."""
+        known = {describe(self.cases[number]) for number in self.chosen}
+        for number in numbers:
+            description = describe(self.cases[number])
+            if len(self.chosen) < wanted and description not in known:
+                known.add(description)
+                self.chosen.append(number)
 
 
-def _find_unseen_numbers(needs: Sequence[Need], examples: Sequence[str], docstring: str) -> list[Need]:
+def _find_unseen_numbers(
+    needs: Sequence[NoticedChange], examples: Sequence[str], docstring: str
+) -> list[NoticedChange]:
     """The needs of several numbers that stand in no example: nobody finds the weights of a checksum from results."""
     text = "\n".join([*examples, docstring])
     unseen = [need for need in needs if need.constant.kind == "number" and not need.constant.is_in(text)]
     return unseen if len({need.constant.value for need in unseen}) > _GUESSABLE_NUMBERS else []
 
 
-def _find_varied(
-    cases: Sequence[Case],
-    candidates: Sequence[int],
-    chosen: Sequence[int],
-    wanted: int,
-    describe: Callable[[Case], object],
-) -> list[int]:
-    """Further examples up to the wanted number that differ in what `describe` says of them."""
-    found: list[int] = []
-    known = {describe(cases[number]) for number in chosen}
-    for number in candidates:
-        if len(chosen) + len(found) < wanted and describe(cases[number]) not in known:
-            known.add(describe(cases[number]))
-            found.append(number)
-    return found
-
-
-def _effect(case: Case) -> tuple[object, ...]:
+def _describe_effect(case: Case) -> tuple[object, ...]:
     return case.outcome.returned, case.outcome.raised[:1], case.outcome.after is None
 
 
@@ -232,12 +232,12 @@ def _name_kind(tree: Any) -> str:
     return type(tree).__name__ if tree else f"empty {type(tree).__name__}"
 
 
-def _rank(case: Case) -> tuple[bool, int, str]:
+def _get_sort_key(case: Case) -> tuple[bool, int, str]:
     returned = case.outcome.returned
     return returned is not None and returned in case.call, len(case.call) + len(returned or ""), case.digest
 
 
-def _list_shown(number: int, text: str, needs: Sequence[Need], every: Sequence[str]) -> set[int]:
+def _find_told_needs(number: int, text: str, needs: Sequence[NoticedChange], every: Sequence[str]) -> set[int]:
     """The needs that an example tells. It must hold the constant if that is a name or any case shows it: what
     an example shows of a method is what it does, not that there is one."""
     found = set()
@@ -248,9 +248,9 @@ def _list_shown(number: int, text: str, needs: Sequence[Need], every: Sequence[s
     return found
 
 
-def is_given(constant: Constant, case: Case) -> bool:
+def is_in_arguments(constant: BodyConstant, case: Case) -> bool:
     """Whether the arguments of a call hold the constant; an answer meets it there."""
-    leaves = _leaves(json.loads(case.call))
+    leaves = _list_leaves(json.loads(case.call))
     if constant.kind in ("name", "option"):
         return False
     if constant.kind == "number":
@@ -266,9 +266,9 @@ def _list_texts(tree: Any) -> list[str]:
     return [text for part in parts for text in _list_texts(part)]
 
 
-def _leaves(tree: Any) -> list[Any]:
+def _list_leaves(tree: Any) -> list[Any]:
     if isinstance(tree, dict):
-        return [leaf for key, part in tree.items() for leaf in [key, *_leaves(part)]]
+        return [leaf for key, part in tree.items() for leaf in [key, *_list_leaves(part)]]
     if isinstance(tree, list):
-        return [leaf for part in tree for leaf in _leaves(part)]
+        return [leaf for part in tree for leaf in _list_leaves(part)]
     return [tree]

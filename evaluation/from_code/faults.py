@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from evaluation.from_code.reasons import SandboxFaultError, StoppedError
-from evaluation.sandbox import SandboxResult, repeat_faults
+from evaluation.sandbox import SandboxResult, retry_faults
 from evaluation.sandbox.supervisor import is_stopped
 from evaluation.verdicts import Status
 
 
-def without_faults(attempt: Callable[[], SandboxResult]) -> SandboxResult:
+def run_without_sandbox_faults(attempt: Callable[[], SandboxResult]) -> SandboxResult:
     """The result of a job, which is tried again after faults of the sandbox.
 
     A test that cannot be loaded is the task's fault and comes back as it is. Raises SandboxFaultError where other
     faults last, and StoppedError where the work was stopped meanwhile.
     """
-    result = repeat_faults(attempt)
+    result = retry_faults(attempt)
     if is_stopped():
         raise StoppedError
     if result.status == Status.SANDBOX_ERROR and not result.lasting:

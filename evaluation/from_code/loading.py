@@ -26,7 +26,7 @@ def __bassline_load__(parts):
 
 
 @lru_cache(maxsize=8)
-def loading(*parts: str) -> tuple[str, str]:
+def build_loader(*parts: str) -> tuple[str, str]:
     """Build the statements that define the loader, and an expression that loads these modules and gives the last one.
 
     A part is the name of a module below `evaluation.from_code`; one that another part imports comes before it.

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from evaluation.from_code.operators import Names, list_faults
-from evaluation.from_code.oversights import find_defaulted, find_preceding
+from evaluation.from_code.operators import MutationContext, list_mutations
+from evaluation.from_code.oversights import find_preceding_tests, find_stored_parameters
 from evaluation.source import compile_error
 
-Definition = ast.FunctionDef | ast.AsyncFunctionDef
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _IDENTITY = (ast.Is, ast.IsNot)
 """What is compared with these stays: the identity of a number or text says nothing."""
 
@@ -30,8 +30,8 @@ class Mutant:
     line: int
 
 
-def mutants(
-    function: Definition,
+def build_mutants(
+    function: FunctionNode,
     limit: int,
     owner: ast.ClassDef | None = None,
     fixed: Mapping[str, Any] = MappingProxyType({}),
@@ -46,9 +46,9 @@ def mutants(
     """
     original = ast.unparse(function)
     defaults = _find_defaults(function, owner) | {name: ast.Constant(value) for name, value in fixed.items()}
-    names = Names(
-        _local_names(function), list_parameters(function), defaults, has_none,
-        find_defaulted(function), find_preceding(function), {*optional, *_find_optional(function)},
+    names = MutationContext(
+        _list_local_names(function), list_parameters(function), defaults, has_none,
+        find_stored_parameters(function), find_preceding_tests(function), {*optional, *_find_none_defaults(function)},
         _list_attributes(function),
     )  # fmt: skip
     found: dict[str, Mutant] = {}
@@ -69,7 +69,7 @@ def mutants(
     return sorted(chosen, key=lambda mutant: (mutant.line, mutant.operator, mutant.source))
 
 
-def _find_defaults(function: Definition, owner: ast.ClassDef | None) -> dict[str, ast.expr]:
+def _find_defaults(function: FunctionNode, owner: ast.ClassDef | None) -> dict[str, ast.expr]:
     """What stands for a parameter, or for an attribute which a constructor gives the same name."""
     found = _read_defaults(function.args)
     for each in owner.body if owner else ():
@@ -89,7 +89,7 @@ def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
     }
 
 
-def _list_attributes(function: Definition) -> list[str]:
+def _list_attributes(function: FunctionNode) -> list[str]:
     """The attributes of `self` that a function uses and does not call, in the order of their names."""
     nodes = list(ast.walk(function))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -97,41 +97,43 @@ def _list_attributes(function: Definition) -> list[str]:
     return sorted({node.attr for node in own if id(node) not in called})
 
 
-def _find_optional(function: Definition) -> set[str]:
+def _find_none_defaults(function: FunctionNode) -> set[str]:
     """The parameters whose default is None."""
     defaults = _read_defaults(function.args).items()
     return {name for name, value in defaults if isinstance(value, ast.Constant) and value.value is None}
 
 
-def list_parameters(function: Definition) -> list[str]:
+def list_parameters(function: FunctionNode) -> list[str]:
     """The names of the parameters, in the order of the signature, without `*` and `**`."""
     return [each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
 
 
-def _local_names(function: Definition) -> list[str]:
+def _list_local_names(function: FunctionNode) -> list[str]:
     """Parameters and variables, in the order of their names."""
     stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return sorted({*list_parameters(function), *stored})
 
 
-def _list_faulty(function: Definition, names: Names) -> Iterator[tuple[str, int, str]]:
+def _list_faulty(function: FunctionNode, names: MutationContext) -> Iterator[tuple[str, int, str]]:
     """(operator, line, source) of the function with each fault at each place, in a fixed order."""
-    for node, parent, (name, index) in list(_nodes(function)):
-        for operator, variants in list_faults(node, names):
+    for node, parent, (name, index) in list(_walk_mutable_nodes(function)):
+        for operator, variants in list_mutations(node, names):
             for replacement in variants:
-                _put(parent, name, index, ast.fix_missing_locations(replacement))
+                _replace_child(parent, name, index, ast.fix_missing_locations(replacement))
                 yield operator, node.lineno, ast.unparse(function)
-                _put(parent, name, index, node)
+                _replace_child(parent, name, index, node)
 
 
-def _put(parent: ast.AST, name: str, index: int | None, node: ast.AST) -> None:
+def _replace_child(parent: ast.AST, name: str, index: int | None, node: ast.AST) -> None:
     if index is None:
         setattr(parent, name, node)
     else:
         getattr(parent, name)[index] = node
 
 
-def _nodes(function: Definition) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, tuple[str, int | None]]]:
+def _walk_mutable_nodes(
+    function: FunctionNode,
+) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, tuple[str, int | None]]]:
     """The statements and expressions of the body with their parents and their places in these; annotations, docstring
     and raised expressions left out."""
     body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evaluation.from_code import checks
-from evaluation.from_code.calls.cases import Case, drop_volatile, shown_case
+from evaluation.from_code.calls.cases import Case, drop_volatile, format_case
 from evaluation.from_code.calls.nearby import list_nearby
-from evaluation.from_code.calls.observe import BATCH, Outcome, Program, UnobservableError, observe
-from evaluation.from_code.calls.recorded import digest_of
-from evaluation.from_code.calls.variety import choose
+from evaluation.from_code.calls.observe import BATCH, CallOutcome, PlacedFunction, UnobservableError, observe
+from evaluation.from_code.calls.recorded import compute_digest
+from evaluation.from_code.calls.variety import choose_varied_cases
 from evaluation.from_code.fairness import MAX_EXAMPLE_CHARS
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.recording import values
@@ -47,7 +47,7 @@ class NearbyCases:
 
 def find_nearby_cases(
     sandbox: Sandbox,
-    program: Program,
+    program: PlacedFunction,
     node: ast.FunctionDef | ast.AsyncFunctionDef,
     chosen: Sequence[Case],
     recorded: Sequence[Case],
@@ -67,23 +67,23 @@ def find_nearby_cases(
         return NearbyCases()
     others = [case for case in recorded if case not in chosen][:limit]
     calls = list_nearby(recorded, node, limit, receivers)
-    called = _observe(sandbox, program, list(calls), recorded)
+    called = _observe_usual(sandbox, program, list(calls), recorded)
     if not called and not others:
         return NearbyCases()
-    noticing = checks.list_noticed(sandbox, program, [*others, *called], sources)
+    noticing = checks.find_noticing_cases(sandbox, program, [*others, *called], sources)
     candidates = [
         _Candidate(case, frozenset(n for n, numbers in enumerate(noticing) if number in numbers))
         for number, case in enumerate([*others, *called])
     ]
     more = _choose_telling(candidates[: len(others)])
-    seen = _Seen.of(recorded, frozenset().union(*(each.told for each in more)))
+    seen = _ShownBehaviour.from_cases(recorded, frozenset().union(*(each.told for each in more)))
     near = [_Candidate(each.case, each.told - seen.told) for each in candidates[len(others) :]]
     shapes = {case.shape for case in _describe_shapes(recorded)}
     usual = [
         each.case for each in near
         if calls[each.case.call] and not any(seen.count_new(each)) and each.case.shape in shapes
     ]  # fmt: skip
-    found = _choose_shown(near, seen, program.spec.function), choose(usual, MAX_JUDGING)
+    found = _choose_shown(near, seen, program.spec.function), choose_varied_cases(usual, MAX_JUDGING)
     shown, judging = _keep_repeated(sandbox, program, *found)
     return NearbyCases(tuple(shown), (*(each.case for each in more), *judging))
 
@@ -97,7 +97,7 @@ class _Candidate:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _ShownBehaviour:
     """What cases show: mutants, the original's branches and the exceptions that it raises."""
 
     told: frozenset[int]
@@ -105,7 +105,7 @@ class _Seen:
     raised: frozenset[str]
 
     @classmethod
-    def of(cls, cases: Sequence[Case], told: frozenset[int]) -> _Seen:
+    def from_cases(cls, cases: Sequence[Case], told: frozenset[int]) -> _ShownBehaviour:
         """What these cases show."""
         branches = frozenset[tuple[int, int]]().union(*(case.outcome.arcs for case in cases))
         return cls(told, branches, frozenset(name for case in cases for name in case.outcome.raised[:1]))
@@ -116,10 +116,10 @@ class _Seen:
         new = len(candidate.told - self.told), len(outcome.arcs - self.branches)
         return *new, len(set(outcome.raised[:1]) - self.raised)
 
-    def add(self, candidate: _Candidate) -> _Seen:
+    def add(self, candidate: _Candidate) -> _ShownBehaviour:
         """With what a case shows."""
         outcome = candidate.case.outcome
-        return _Seen(
+        return _ShownBehaviour(
             self.told | candidate.told, self.branches | outcome.arcs, self.raised | frozenset(outcome.raised[:1])
         )
 
@@ -135,9 +135,9 @@ def _choose_telling(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     return chosen
 
 
-def _choose_shown(near: Sequence[_Candidate], seen: _Seen, name: str) -> list[Case]:
+def _choose_shown(near: Sequence[_Candidate], seen: _ShownBehaviour, name: str) -> list[Case]:
     """At most MAX_SHOWN short cases, each time the one that adds most."""
-    texts = {each.case.digest: shown_case(each.case, name, MAX_EXAMPLE_CHARS + 1) for each in near}
+    texts = {each.case.digest: format_case(each.case, name, MAX_EXAMPLE_CHARS + 1) for each in near}
     short = {key for key, text in texts.items() if len(text) <= MAX_EXAMPLE_CHARS and text.isprintable()}
     pending = [each for each in near if each.case.digest in short]
     chosen: list[Case] = []
@@ -151,7 +151,9 @@ def _choose_shown(near: Sequence[_Candidate], seen: _Seen, name: str) -> list[Ca
     return chosen
 
 
-def _observe(sandbox: Sandbox, program: Program, calls: Sequence[str], recorded: Sequence[Case]) -> list[Case]:
+def _observe_usual(
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], recorded: Sequence[Case]
+) -> list[Case]:
     """The calls as cases, where the original does something of a kind that was recorded."""
     try:
         outcomes = [outcome for start in range(0, len(calls), BATCH)
@@ -161,19 +163,19 @@ def _observe(sandbox: Sandbox, program: Program, calls: Sequence[str], recorded:
     raised = {case.outcome.raised[0] for case in recorded if case.outcome.raised}
     plain = all(case.is_plain() for case in recorded)
 
-    def is_usual(one: Outcome) -> bool:
+    def is_usual(one: CallOutcome) -> bool:
         is_meant = not one.raised or one.raised[0] in raised or not _ACCIDENTS & set(one.raised)
         return is_meant and not one.refused and not one.failed
 
     cases = [
-        Case(call, digest_of(call), one, nearby=True)
+        Case(call, compute_digest(call), one, nearby=True)
         for call, one in zip(calls, outcomes, strict=True)
         if is_usual(one)
     ]
     return _describe_shapes([case for case in drop_volatile(cases) if case.is_plain() or not plain])
 
 
-def _keep_repeated(sandbox: Sandbox, program: Program, *groups: Sequence[Case]) -> list[list[Case]]:
+def _keep_repeated(sandbox: Sandbox, program: PlacedFunction, *groups: Sequence[Case]) -> list[list[Case]]:
     """The cases on which a second run of the original does the same."""
     cases = [case for group in groups for case in group]
     try:
@@ -183,7 +185,7 @@ def _keep_repeated(sandbox: Sandbox, program: Program, *groups: Sequence[Case]) 
     again = {case.digest: outcome for case, outcome in zip(cases, second, strict=True)}
     return [
         [replace(case, outcome=case.outcome.keep_common_views(again[case.digest])) for case in group
-         if case.outcome.same_as(again[case.digest]) and not again[case.digest].refused]
+         if case.outcome.is_same_as(again[case.digest]) and not again[case.digest].refused]
         for group in groups
     ]  # fmt: skip
 

@@ -36,7 +36,7 @@ _SPLITS = {"split": "rsplit", "rsplit": "split"}
 
 
 @dataclass(frozen=True)
-class Names:
+class MutationContext:
     """The parameters and variables of a function; the usual values of parameters, and of attributes by `self.NAME`;
     whether it returns None beside values that can be empty; and the places of values that are stored as they are given
     and of conditions that follow others; the parameters that can be None, and the attributes of `self`."""
@@ -51,9 +51,9 @@ class Names:
     attributes: list[str]
 
 
-def list_faults(node: ast.expr | ast.stmt, names: Names) -> list[tuple[str, list[ast.AST]]]:
+def list_mutations(node: ast.expr | ast.stmt, names: MutationContext) -> list[tuple[str, list[ast.AST]]]:
     """(operator, replacements of the node) that apply to a node, with the oversights."""
-    found = [*_list_usual_faults(node, names), *list_oversights(node)]
+    found = [*_list_usual_mutations(node, names), *list_oversights(node)]
     place = node.lineno, node.col_offset
     match node:
         case ast.Name() if place in names.defaulted:
@@ -66,7 +66,7 @@ def list_faults(node: ast.expr | ast.stmt, names: Names) -> list[tuple[str, list
     return found
 
 
-def _list_usual_faults(node: ast.expr | ast.stmt, names: Names) -> list[tuple[str, list[ast.AST]]]:
+def _list_usual_mutations(node: ast.expr | ast.stmt, names: MutationContext) -> list[tuple[str, list[ast.AST]]]:
     """(operator, replacements of the node) that apply to a node."""
     match node:
         case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
@@ -92,19 +92,22 @@ def _list_usual_faults(node: ast.expr | ast.stmt, names: Names) -> list[tuple[st
         case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert(), operand=operand):
             return [("unary", [operand])]
         case ast.Constant(value=value):
-            return [("constant", list(_other_constants(value)))]
+            return [("constant", list(_replace_constant(value)))]
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return [("condition", [ast.IfExp(ast.UnaryOp(ast.Not(), test), body, orelse)])]
         case ast.If(test=test):
             otherwise = ast.If(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)
-            return [("condition", [otherwise]), ("truth", list(_with_none(node)))]
+            return [("condition", [otherwise]), ("truth", list(_compare_with_none(node)))]
         case ast.While(test=test):
             return [("condition", [ast.While(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
         case ast.Name(id=name, ctx=ast.Load()) if name in names.local:
             neighbour = names.local[names.local.index(name) - 1]
-            return [("variable", [ast.Name(neighbour, ast.Load())]), *_take_for_granted(name, names)]
+            return [("variable", [ast.Name(neighbour, ast.Load())]), *_replace_by_default(name, names)]
         case ast.Attribute(value=ast.Name(id="self") as value, attr=name, ctx=ast.Load()):
-            return [("variable", list(_other_attribute(value, name, names))), *_take_for_granted(f"self.{name}", names)]
+            return [
+                ("variable", list(_replace_attribute(value, name, names))),
+                *_replace_by_default(f"self.{name}", names),
+            ]
         case ast.List(elts=[_, *_] as parts, ctx=ast.Load()) | ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
             shorter = (parts[:-1], parts[1:]) if len(parts) > 1 else (parts[:-1],)
             return [("element", [type(node)(each, ast.Load()) for each in shorter])]
@@ -123,7 +126,7 @@ def _list_usual_faults(node: ast.expr | ast.stmt, names: Names) -> list[tuple[st
             absent: list[ast.AST] = (
                 [ast.Return(ast.BoolOp(ast.Or(), [value, ast.Constant(None)]))] if names.has_none else []
             )
-            return [] if nothing else [("result", list(_other_results(value))), ("truth", absent)]
+            return [] if nothing else [("result", list(_replace_result(value))), ("truth", absent)]
         case ast.Break():
             return [("jump", [ast.Continue()])]
         case ast.Continue():
@@ -131,15 +134,15 @@ def _list_usual_faults(node: ast.expr | ast.stmt, names: Names) -> list[tuple[st
         case ast.Subscript(slice=ast.Slice(lower=None, upper=None, step=None), ctx=ast.Load()):
             return [("slice", [node.value])]
         case ast.Subscript(slice=ast.Slice() as cut, ctx=ast.Load()):
-            return [("slice", [ast.Subscript(node.value, other, node.ctx) for other in _other_slices(cut)])]
+            return [("slice", [ast.Subscript(node.value, other, node.ctx) for other in _drop_bounds(cut)])]
         case ast.Subscript(slice=ast.Name(id=key), ctx=ast.Load()) if key in names.parameters:
             return [("lookup", [ast.Call(ast.Attribute(node.value, "get", ast.Load()), [node.slice], [])])]
         case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Name(id=key)]) if key in names.parameters:
             return [("lookup", [ast.Call(node.func, [*node.args, ast.Constant(None)], [])])]
         case ast.Call(args=args, keywords=keywords):
-            return [("argument", list(_other_calls(node, args, keywords))), ("effect", list(_without_effect(node)))]
+            return [("argument", list(_change_call(node, args, keywords))), ("effect", list(_remove_effect(node)))]
         case ast.Raise():
-            return [("exception", [ast.Pass(), *_other_exceptions(node)])]
+            return [("exception", [ast.Pass(), *_replace_exception(node)])]
         case ast.Expr(value=value) if not isinstance(value, ast.Constant):
             return [("statement", [ast.Pass()])]
         case ast.Delete():
@@ -150,7 +153,7 @@ def _list_usual_faults(node: ast.expr | ast.stmt, names: Names) -> list[tuple[st
     return []
 
 
-def _with_none(node: ast.If) -> Iterator[ast.stmt]:
+def _compare_with_none(node: ast.If) -> Iterator[ast.stmt]:
     """The condition as a comparison with None, for which an empty value is true."""
     match node.test:
         case ast.Name() | ast.Attribute() as value:
@@ -162,18 +165,18 @@ def _with_none(node: ast.If) -> Iterator[ast.stmt]:
     yield ast.If(test, node.body, node.orelse)
 
 
-def _other_attribute(value: ast.expr, name: str, names: Names) -> Iterator[ast.expr]:
+def _replace_attribute(value: ast.expr, name: str, names: MutationContext) -> Iterator[ast.expr]:
     """The attribute of `self` before this one."""
     if name in names.attributes:
         yield ast.Attribute(value, names.attributes[names.attributes.index(name) - 1], ast.Load())
 
 
-def _take_for_granted(name: str, names: Names) -> list[tuple[str, list[ast.AST]]]:
+def _replace_by_default(name: str, names: MutationContext) -> list[tuple[str, list[ast.AST]]]:
     """The usual value in place of a parameter or attribute."""
     return [("default", [names.defaults[name]])] if name in names.defaults else []
 
 
-def _without_effect(node: ast.Call) -> Iterator[ast.expr]:
+def _remove_effect(node: ast.Call) -> Iterator[ast.expr]:
     """What a call gives, without what it changes: `pop` that removes nothing, `setdefault` that stores nothing; and a
     heap that keeps no order."""
     match node:
@@ -197,14 +200,14 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 1
 
 
-def _other_results(value: ast.expr) -> Iterator[ast.stmt]:
+def _replace_result(value: ast.expr) -> Iterator[ast.stmt]:
     yield ast.Return(ast.Constant(None))
     if any(isinstance(each, ast.Call) for each in ast.walk(value)):  # what it does for its effect is still done
         both = ast.Tuple([value, ast.Constant(None)], ast.Load())
         yield ast.Return(ast.Subscript(both, ast.Constant(1), ast.Load()))
 
 
-def _other_constants(value: object) -> Iterator[ast.expr]:
+def _replace_constant(value: object) -> Iterator[ast.expr]:
     match value:
         case bool():
             yield ast.Constant(not value)
@@ -223,7 +226,7 @@ def _other_constants(value: object) -> Iterator[ast.expr]:
             yield ast.Constant(0)
 
 
-def _other_slices(cut: ast.Slice) -> Iterator[ast.Slice]:
+def _drop_bounds(cut: ast.Slice) -> Iterator[ast.Slice]:
     if cut.lower is not None:
         yield ast.Slice(None, cut.upper, cut.step)
     if cut.upper is not None:
@@ -232,7 +235,7 @@ def _other_slices(cut: ast.Slice) -> Iterator[ast.Slice]:
         yield ast.Slice(cut.lower, cut.upper, None)
 
 
-def _other_calls(node: ast.Call, args: list[ast.expr], keywords: list[ast.keyword]) -> Iterator[ast.expr]:
+def _change_call(node: ast.Call, args: list[ast.expr], keywords: list[ast.keyword]) -> Iterator[ast.expr]:
     if isinstance(node.func, ast.Attribute):
         if not args and not keywords:
             yield node.func.value
@@ -257,7 +260,7 @@ def _other_calls(node: ast.Call, args: list[ast.expr], keywords: list[ast.keywor
         yield ast.Call(node.func, args, keywords[:index] + keywords[index + 1 :])
 
 
-def _other_exceptions(node: ast.Raise) -> Iterator[ast.stmt]:
+def _replace_exception(node: ast.Raise) -> Iterator[ast.stmt]:
     """Another class of exception, which no caller who expects the first one catches."""
     match node.exc:
         case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)) if isinstance(getattr(builtins, name, None), type):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-_BUILTIN = {
+_CONCRETE_BY_ABSTRACT = {
     "Mapping": "dict", "MutableMapping": "dict", "Sequence": "list", "MutableSequence": "list", "Set": "set",
     "MutableSet": "set", "Iterable": "list", "Collection": "list", "Sized": "list", "Iterator": "list",
     "Number": "int", "Real": "float", "Integral": "int", "Hashable": "str",
@@ -45,17 +45,17 @@ def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
             return [("branch", [ast.If(ast.Constant(value), body, otherwise) for value in (False, True)])]
         case ast.IfExp(test=test, body=body, orelse=otherwise):
             either: list[ast.AST] = [body, otherwise]
-            return [("branch", either + [ast.IfExp(other, body, otherwise) for other in _as_none(test)])]
+            return [("branch", either + [ast.IfExp(other, body, otherwise) for other in _compare_with_none(test)])]
         case ast.While(test=test, body=body, orelse=otherwise):
             never = ast.If(ast.Constant(False), body, otherwise)
             breaks = any(isinstance(each, ast.Break | ast.Continue) for each in ast.walk(node))
             return [("branch", [] if breaks else [never, ast.If(test, body, otherwise)])]
         case ast.For(target=target, iter=items, body=body, orelse=otherwise):
-            return [("items", [ast.For(target, each, body, otherwise) for each in _fewer_items(items)])]
+            return [("items", [ast.For(target, each, body, otherwise) for each in _drop_items(items)])]
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-            return [("items", list(_with_fewer_items(node)))]
+            return [("items", list(_drop_comprehension_items(node)))]
         case ast.Try():
-            return [("handler", list(_without_handlers(node)))]
+            return [("handler", list(_drop_handlers(node)))]
         case ast.Dict(keys=[_, _, *_] as keys, values=values):
             fewer = [ast.Dict([*keys[:n], *keys[n + 1 :]], [*values[:n], *values[n + 1 :]]) for n in range(len(keys))]
             return [("element", [*fewer])]
@@ -81,13 +81,13 @@ def _list_call_faults(node: ast.Call) -> list[Fault]:
             return [("forgotten call", [ast.Call(ast.Name("list", ast.Load()), [items], [])])]
         case ast.Call(func=ast.Name(id="range"), args=args) if args:
             place = 0 if len(args) == 1 else 1
-            return [("boundary", [_replace_argument(node, place, other) for other in _off_by_one(args[place])])]
+            return [("boundary", [_replace_argument(node, place, other) for other in _shift_bound(args[place])])]
         case ast.Call(func=ast.Attribute(value=value, attr=name)):
             return [("forgotten call", list(_forget_call(node, value, name)))]
     return []
 
 
-def find_defaulted(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.expr]:
+def find_stored_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.expr]:
     """The places where a parameter is assigned as it is, and its default."""
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
@@ -101,7 +101,7 @@ def find_defaulted(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tup
     return {(each.lineno, each.col_offset): usual[each.id] for each in names}
 
 
-def find_preceding(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.expr]:
+def find_preceding_tests(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.expr]:
     """The places of the conditions that follow another one, with that one's test; a writer may join them by `elif`."""
     found: dict[tuple[int, int], ast.expr] = {}
     for parent in ast.walk(function):
@@ -135,7 +135,7 @@ def _take_none_alone(node: ast.BoolOp) -> Iterator[ast.expr]:
         yield ast.IfExp(ast.Compare(first, [ast.IsNot()], [ast.Constant(None)]), first, second)
 
 
-def _as_none(test: ast.expr) -> Iterator[ast.expr]:
+def _compare_with_none(test: ast.expr) -> Iterator[ast.expr]:
     """A test of truth that is one of None."""
     match test:
         case ast.Name() | ast.Attribute():
@@ -144,16 +144,16 @@ def _as_none(test: ast.expr) -> Iterator[ast.expr]:
             yield ast.Compare(value, [ast.Is()], [ast.Constant(None)])
 
 
-def _fewer_items(items: ast.expr) -> Iterator[ast.expr]:
+def _drop_items(items: ast.expr) -> Iterator[ast.expr]:
     """The first item alone, and all but the first one."""
     islice = ast.Attribute(ast.Call(ast.Name("__import__", ast.Load()), [ast.Constant("itertools")], []), "islice")
     for bounds in ([1], [1, None]):
         yield ast.Call(islice, [items, *map(ast.Constant, bounds)], [])
 
 
-def _with_fewer_items(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Iterator[ast.expr]:
+def _drop_comprehension_items(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Iterator[ast.expr]:
     for number, each in enumerate(node.generators):
-        for items in () if each.is_async else _fewer_items(each.iter):
+        for items in () if each.is_async else _drop_items(each.iter):
             other = ast.comprehension(each.target, items, each.ifs, 0)
             generators = [*node.generators[:number], other, *node.generators[number + 1 :]]
             if isinstance(node, ast.DictComp):
@@ -162,7 +162,7 @@ def _with_fewer_items(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.
                 yield type(node)(node.elt, generators)
 
 
-def _without_handlers(node: ast.Try) -> Iterator[ast.stmt]:
+def _drop_handlers(node: ast.Try) -> Iterator[ast.stmt]:
     """Without one handler each, or with one that catches less."""
     for number, handler in enumerate(node.handlers):
         before, after = node.handlers[:number], node.handlers[number + 1 :]
@@ -200,8 +200,8 @@ def _narrow_check(node: ast.Call, value: ast.expr, kinds: ast.expr) -> Iterator[
         if rest:
             yield ast.Call(node.func, [value, rest[0] if len(rest) == 1 else ast.Tuple(rest, ast.Load())], [])
         name = kind.id if isinstance(kind, ast.Name) else kind.attr if isinstance(kind, ast.Attribute) else ""
-        if name in _BUILTIN:
-            other = ast.Name(_BUILTIN[name], ast.Load())
+        if name in _CONCRETE_BY_ABSTRACT:
+            other = ast.Name(_CONCRETE_BY_ABSTRACT[name], ast.Load())
             yield ast.Call(node.func, [value, ast.Tuple([*rest, other], ast.Load())], [])
         elif not rest and name and name not in _CONCRETE:
             yield ast.Compare(ast.Call(ast.Name("type", ast.Load()), [value], []), [ast.Is()], [kind])
@@ -211,7 +211,7 @@ def _replace_argument(node: ast.Call, place: int, other: ast.expr) -> ast.expr:
     return ast.Call(node.func, [*node.args[:place], other, *node.args[place + 1 :]], node.keywords)
 
 
-def _off_by_one(bound: ast.expr) -> Iterator[ast.expr]:
+def _shift_bound(bound: ast.expr) -> Iterator[ast.expr]:
     """The bound with its neighbours; numbers have them by another operator."""
     if not any(isinstance(each, ast.Constant) for each in (bound, getattr(bound, "operand", bound))):
         yield ast.BinOp(bound, ast.Add(), ast.Constant(1))
@@ -219,9 +219,9 @@ def _off_by_one(bound: ast.expr) -> Iterator[ast.expr]:
 
 
 def _shift_slice(cut: ast.Slice) -> Iterator[ast.Slice]:
-    for other in _off_by_one(cut.lower) if cut.lower else ():
+    for other in _shift_bound(cut.lower) if cut.lower else ():
         yield ast.Slice(other, cut.upper, cut.step)
-    for other in _off_by_one(cut.upper) if cut.upper else ():
+    for other in _shift_bound(cut.upper) if cut.upper else ():
         yield ast.Slice(cut.lower, other, cut.step)
 
 
@@ -234,7 +234,7 @@ def _forget_call(node: ast.Call, value: ast.expr, name: str) -> Iterator[ast.exp
     if name == "split" and not node.args and not node.keywords:
         yield ast.Call(node.func, [ast.Constant(" ")], [])
     if name in _REGEX and _is_module(value) and node.args and isinstance(node.args[0], ast.Constant):
-        for pattern in _loosen(node.args[0].value):
+        for pattern in _loosen_pattern(node.args[0].value):
             yield _replace_argument(node, 0, ast.Constant(pattern))
     if name == "sub" and _is_module(value) and len(node.args) > 2:
         yield node.args[2]
@@ -244,7 +244,7 @@ def _is_module(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id in ("re", "regex")
 
 
-def _loosen(pattern: object) -> Iterator[str]:
+def _loosen_pattern(pattern: object) -> Iterator[str]:
     """The pattern of a regular expression with one mark less."""
     if not isinstance(pattern, str):
         return

@@ -21,68 +21,68 @@ from evaluation.from_code.build import BUILDER, Options, TaskResult
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.confined import Confinement
 from evaluation.from_code.calls.record import Recording
-from evaluation.from_code.coverage import Coverage, coverage
+from evaluation.from_code.coverage import Coverage, compute_coverage
 from evaluation.from_code.project_tests import make as project_tests
-from evaluation.from_code.project_tests.suite import Suite, prepare
+from evaluation.from_code.project_tests.suite import ProjectSuite, prepare_suite
 from evaluation.from_code.reasons import ExcludedError, ProjectError, StoppedError
-from evaluation.from_code.source.closure import Sources
-from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, Function, find
+from evaluation.from_code.source.closure import ModuleSources
+from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, ProjectFunction, find_functions
 from evaluation.from_code.source.project import Project
-from evaluation.from_code.source.provenance import Origin, origin_of
-from evaluation.from_code.state import State
-from evaluation.from_code.tasks import infilling_row
+from evaluation.from_code.source.provenance import Origin, find_origin
+from evaluation.from_code.state import BuildState
+from evaluation.from_code.tasks import build_infilling_row
 from evaluation.sandbox import Sandbox
-from evaluation.sandbox.supervisor import stop_with
+from evaluation.sandbox.supervisor import stop_jobs_on
 
 
 class Watcher(Protocol):
     """Receives the progress of the work."""
 
-    def recording(self, command: Sequence[str], seconds: float) -> None:
+    def on_recording(self, command: Sequence[str], seconds: float) -> None:
         """The tests have run for `seconds`."""
 
-    def testing(self, done: int, total: int) -> None:
+    def on_testing(self, done: int, total: int) -> None:
         """`done` of the files of tests have run in the sandbox."""
 
-    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
         """`done` functions are checked; `made` is the last one."""
 
 
 @dataclass
-class Finished:
+class FinishedDataset:
     """The dataset in both forms, and what the report needs."""
 
     project: Project
     origin: Origin
-    functions: list[Function]
+    functions: list[ProjectFunction]
     recording: Recording
-    result: build.Result
-    state: State
-    suite: Suite = field(default_factory=Suite)
+    result: build.BuiltDataset
+    state: BuildState
+    suite: ProjectSuite = field(default_factory=ProjectSuite)
     resumed: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def completion_file(self) -> bytes:
+    def build_completion_file(self) -> bytes:
         """The dataset file in completion form."""
-        return _lines(self.result.completion)
+        return _encode_lines(self.result.completion)
 
-    def coverage(self) -> Coverage:
+    def compute_coverage(self) -> Coverage:
         """What share of the project became tasks."""
-        return coverage(self.functions, self.recording.covering.called(), self.result.made)
+        return compute_coverage(self.functions, self.recording.covering.list_called_functions(), self.result.made)
 
-    def infilling_file(self) -> bytes:
+    def build_infilling_file(self) -> bytes:
         """The dataset file in infilling form."""
-        return _lines(self.result.infilling)
+        return _encode_lines(self.result.infilling)
 
 
-def state_of(
+def open_state(
     folder: Path,
     project: Project,
     commands: Sequence[Sequence[str]],
     options: Options,
     packages: str = "",
     environment: Mapping[str, str | None] = MappingProxyType({}),
-) -> State:
+) -> BuildState:
     """The state of this dataset, in the folder that holds the states of all datasets.
 
     A changed source, command, option, variable or hash of the sandbox's packages gets a new state.
@@ -95,27 +95,27 @@ def state_of(
         BUILDER,
     ]
     facts += [packages, *sorted(environment.items())]
-    return State(folder / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24])
+    return BuildState(folder / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24])
 
 
-def run(  # noqa: PLR0913 (each says what the work is done with)
+def build_dataset(  # noqa: PLR0913 (each says what the work is done with)
     sandbox: Sandbox,
     project: Project,
     commands: Sequence[Sequence[str]],
-    state: State,
+    state: BuildState,
     options: Options,
     watcher: Watcher,
     workers: int = 1,
     environment: Mapping[str, str | None] = MappingProxyType({}),
     confinement: Confinement | None = None,
-) -> Finished:
+) -> FinishedDataset:
     """Record, make and check; in the sandbox the tests have the variables of `environment`.
 
     With a `confinement` they are recorded in the sandbox, too. Raises ProjectError where nothing can be made of the
     project; the state stays.
     """
-    origin = origin_of(project)
-    functions = find(project)
+    origin = find_origin(project)
+    functions = find_functions(project)
     if all(function.reason for function in functions):
         raise ProjectError(
             f"none of the {len(functions)} functions of {project.name} can become a task: it needs functions of "
@@ -123,47 +123,49 @@ def run(  # noqa: PLR0913 (each says what the work is done with)
         )
     seconds: dict[str, float] = {}
     state.folder.mkdir(parents=True, exist_ok=True)
-    recording = state.recording()
+    recording = state.load_recording()
     if recording is None:
         recording = _record(project, functions, commands, state, options, watcher, confinement)
     seconds["recording"] = round(recording.seconds, 1)
     started = time.monotonic()
-    suite = prepare(sandbox, project, recording.covering, workers, watcher.testing, environment, options.store_secrets)
+    suite = prepare_suite(
+        sandbox, project, recording.covering, workers, watcher.on_testing, environment, options.store_secrets
+    )
     seconds["testing"] = round(time.monotonic() - started, 1)
     started = time.monotonic()
-    known = state.made()
+    known = state.load_results()
     try:
-        sources = Sources(project, recording.covering.path)
-        work = build.Workplace(sandbox, project, origin, recording, sources, options)
-        made = _make(Maker(work, suite), functions, known, state, watcher, workers)
+        sources = ModuleSources(project, recording.covering.path)
+        work = build.BuildContext(sandbox, project, origin, recording, sources, options)
+        made = _make_tasks(TaskMaker(work, suite), functions, known, state, watcher, workers)
     finally:
         suite.close()
     seconds["checking"] = round(time.monotonic() - started, 1)
-    result = build.finish(functions, made, options)
-    return Finished(project, origin, functions, recording, result, state, suite, len(known), seconds)
+    result = build.assemble_dataset(functions, made, options)
+    return FinishedDataset(project, origin, functions, recording, result, state, suite, len(known), seconds)
 
 
 def _record(
     project: Project,
-    functions: Sequence[Function],
+    functions: Sequence[ProjectFunction],
     commands: Sequence[Sequence[str]],
-    state: State,
+    state: BuildState,
     options: Options,
     watcher: Watcher,
     confinement: Confinement | None,
 ) -> Recording:
-    watcher.recording(commands[0], 0.0)
-    recording = record.record(
+    watcher.on_recording(commands[0], 0.0)
+    recording = record.record_calls(
         project, functions, commands, state.folder / "record", options.limit_s,
-        lambda seconds: watcher.recording(commands[0], seconds), options.python, confinement=confinement,
+        lambda seconds: watcher.on_recording(commands[0], seconds), options.python, confinement=confinement,
     )  # fmt: skip
-    if not recording.calls and not recording.refused and not recording.covering.called():
-        raise ProjectError(_nothing_recorded(project, recording, options))
+    if not recording.calls and not recording.refused and not recording.covering.list_called_functions():
+        raise ProjectError(_explain_empty_recording(project, recording, options))
     state.save_recording(recording)
     return recording
 
 
-def _nothing_recorded(project: Project, recording: Recording, options: Options) -> str:
+def _explain_empty_recording(project: Project, recording: Recording, options: Options) -> str:
     said = f" (last lines: {' | '.join(recording.last_lines)})" if recording.last_lines else ""
     if recording.exit_code is None:
         return (
@@ -176,7 +178,7 @@ def _nothing_recorded(project: Project, recording: Recording, options: Options) 
             f"`{options.python or 'python'} -m pip install pytest` (it runs unittest's classes too), or give --tests"
         )
     if missing := re.search(r"No module named '([\w.]+)'", recording.output):
-        is_own = missing[1].partition(".")[0] in project.top_names()
+        is_own = missing[1].partition(".")[0] in project.list_top_names()
         package = "the project with `{} -m pip install -e .`" if is_own else "its package with `{} -m pip install`"
         return (
             f"the tests of {project.name} import {missing[1]}, which is not installed there{said}: install "
@@ -196,18 +198,18 @@ def _nothing_recorded(project: Project, recording: Recording, options: Options) 
 
 
 @dataclass(frozen=True)
-class Maker:
+class TaskMaker:
     """Makes the task of a function: recorded calls judge it where they can, else the project's tests."""
 
-    work: build.Workplace
-    suite: Suite
+    work: build.BuildContext
+    suite: ProjectSuite
 
-    def make(self, function: Function) -> TaskResult:
+    def make(self, function: ProjectFunction) -> TaskResult:
         """The task, or why there is none by either judge."""
-        made = self._make(function)
+        made = self._choose_judge(function)
         options = self.work.options
         if made.row is not None:
-            rows = made.row, infilling_row(made.row, function, options.before, options.after)
+            rows = made.row, build_infilling_row(made.row, function, options.before, options.after)
             try:
                 for row in rows:
                     read_tasks(json.dumps(row), function.key)
@@ -216,16 +218,16 @@ class Maker:
                 return TaskResult(function.key, None, refused.reason, refused.detail, made.seconds)
         return made
 
-    def _make(self, function: Function) -> TaskResult:
+    def _choose_judge(self, function: ProjectFunction) -> TaskResult:
         by_calls: TaskResult | None = None
         judge = "cases" if self.suite.refused else self.work.options.judge
         if judge != "tests":
-            by_calls = build.make(self.work, function)
+            by_calls = build.make_task(self.work, function)
             if judge == "cases" or (by_calls.row is not None and not _are_tests_better(by_calls.row["source"])):
                 return by_calls
-            if function.key not in self.work.recording.covering.called():
+            if function.key not in self.work.recording.covering.list_called_functions():
                 return by_calls
-        by_tests = project_tests.make(self.suite, self.work, function)
+        by_tests = project_tests.make_task(self.suite, self.work, function)
         if by_calls is None or (by_tests.row is not None and not by_tests.row["source"]["weak"]):
             return by_tests
         if by_calls.row is not None:
@@ -241,27 +243,27 @@ def _are_tests_better(source: Mapping[str, Any]) -> bool:
     return bool(source["weak"]) and not source["against_hints"]
 
 
-def _make(
-    maker: Maker,
-    functions: Sequence[Function],
+def _make_tasks(
+    maker: TaskMaker,
+    functions: Sequence[ProjectFunction],
     known: dict[str, TaskResult],
-    state: State,
+    state: BuildState,
     watcher: Watcher,
     workers: int,
 ) -> list[TaskResult]:
     todo = [function for function in functions if not function.reason and function.key not in known]
     total = len(todo) + len(known)
     done = dict(known)
-    watcher.checking(len(done), total, None)
+    watcher.on_checking(len(done), total, None)
 
     stop = threading.Event()
 
-    def make_one(function: Function) -> TaskResult:
-        with stop_with(stop):
+    def make_one(function: ProjectFunction) -> TaskResult:
+        with stop_jobs_on(stop):
             made = maker.make(function)
         if stop.is_set():
             raise StoppedError
-        state.add(made)
+        state.add_result(made)
         return made
 
     executor = ThreadPoolExecutor(workers, "from-code")
@@ -272,7 +274,7 @@ def _make(
             for future in finished:
                 made = future.result()
                 done[made.key] = made
-                watcher.checking(len(done), total, made)
+                watcher.on_checking(len(done), total, made)
     finally:
         stop.set()
         executor.shutdown(cancel_futures=True)
@@ -282,5 +284,5 @@ def _make(
     ]
 
 
-def _lines(rows: Sequence[dict[str, Any]]) -> bytes:
+def _encode_lines(rows: Sequence[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows).encode()

@@ -18,4 +18,4 @@ _STANDARD_TYPES = (
     datetime.timedelta, datetime.tzinfo, pathlib.Path, decimal.Decimal, fractions.Fraction, threading.Thread,
     threading.Condition, type(threading.Lock()), types.FunctionType, types.ModuleType, types.CodeType,
 )  # fmt: skip
-NAMES_OF_STANDARD_TYPES = frozenset(name for kind in _STANDARD_TYPES for name in dir(kind))
+STANDARD_ATTRIBUTE_NAMES = frozenset(name for kind in _STANDARD_TYPES for name in dir(kind))

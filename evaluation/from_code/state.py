@@ -12,11 +12,11 @@ from typing import Any
 
 from evaluation.from_code.build import TaskResult
 from evaluation.from_code.calls.record import Recording
-from evaluation.from_code.calls.recorded import Call
-from evaluation.from_code.project_tests.covering import Covering
+from evaluation.from_code.calls.recorded import RecordedCall
+from evaluation.from_code.project_tests.covering import CallsByTest
 
 
-class State:
+class BuildState:
     """The work done so far: the recording and the results of functions."""
 
     def __init__(self, folder: Path) -> None:
@@ -24,20 +24,20 @@ class State:
         self._writing = threading.Lock()
         self._made = folder / "made.jsonl"
 
-    def recording(self) -> Recording | None:
+    def load_recording(self) -> Recording | None:
         """The recording, if it was finished."""
         found = self._read("recording.json")
         if found is None:
             return None
-        found["calls"] = {key: [_call(row) for row in rows] for key, rows in found["calls"].items()}
-        found["covering"] = Covering(**found["covering"])
+        found["calls"] = {key: [_parse_call(row) for row in rows] for key, rows in found["calls"].items()}
+        found["covering"] = CallsByTest(**found["covering"])
         return Recording(**found)
 
     def save_recording(self, recording: Recording) -> None:
         """Store a finished recording."""
         self._write("recording.json", asdict(recording))
 
-    def made(self) -> dict[str, TaskResult]:
+    def load_results(self) -> dict[str, TaskResult]:
         """The results of finished functions, by key."""
         try:
             lines = self._made.read_text("utf-8").splitlines()
@@ -52,7 +52,7 @@ class State:
             found[each.key] = each
         return found
 
-    def add(self, made: TaskResult) -> None:
+    def add_result(self, made: TaskResult) -> None:
         """Store the result of one function. Safe to call from several threads."""
         with self._writing, self._made.open("a", encoding="utf-8") as file:
             file.write("\n" + json.dumps(asdict(made)))  # a line that was cut off does not spoil this one
@@ -73,5 +73,5 @@ class State:
         partial.replace(self.folder / name)
 
 
-def _call(row: dict[str, Any]) -> Call:
-    return Call(**{**row, "raised": tuple(row["raised"])})
+def _parse_call(row: dict[str, Any]) -> RecordedCall:
+    return RecordedCall(**{**row, "raised": tuple(row["raised"])})

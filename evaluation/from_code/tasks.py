@@ -8,12 +8,18 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.from_code.calls.cases import Case, source_of_objects_test, source_of_test
-from evaluation.from_code.calls.observe import Program
-from evaluation.from_code.placing.spec import CALLS, VALUES, Spec
-from evaluation.from_code.source.closure import Sources
-from evaluation.from_code.source.context import Context, frame_of, notes_of, prompt_of, solution_of
-from evaluation.from_code.source.find import Function, name_decorator
+from evaluation.from_code.calls.cases import Case, build_objects_test, build_test
+from evaluation.from_code.calls.observe import PlacedFunction
+from evaluation.from_code.placing.spec import CALLS, VALUES, FunctionPlacement
+from evaluation.from_code.source.closure import ModuleSources
+from evaluation.from_code.source.context import (
+    Context,
+    build_frame,
+    build_prompt,
+    format_example_comments,
+    read_solution,
+)
+from evaluation.from_code.source.find import ProjectFunction, name_decorator
 from evaluation.from_code.source.project import Project
 from evaluation.prompting import BLOCK_STOP
 
@@ -21,22 +27,24 @@ LINES_BEFORE = 80
 LINES_AFTER = 40
 
 
-def task_id(project: Project, function: Function) -> str:
+def build_task_id(project: Project, function: ProjectFunction) -> str:
     """The id of a function's task: project, module and function; a setter has its kind too."""
     names = map(name_decorator, function.node.decorator_list)
     accessor = next((f".{name}" for name in names if name in ("setter", "deleter")), "")
     return f"{project.name}/{function.module.name}.{function.qualified}{accessor}"
 
 
-def program_of(function: Function, sources: Sources) -> Program:
+def build_program(function: ProjectFunction, sources: ModuleSources) -> PlacedFunction:
     """The original in its module. Raises ExcludedError where that needs too much source."""
     module, node = function.module, function.node
     modules = {
-        name: (each.is_package, each.source) for name, each in sources.closure(module).items() if name != module.name
+        name: (each.is_package, each.source)
+        for name, each in sources.find_closure(module).items()
+        if name != module.name
     }
     owner = function.owner
     functions = [n for n in ast.walk(owner) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)] if owner else []
-    spec = Spec(
+    spec = FunctionPlacement(
         module.name,
         module.is_package,
         function.qualified,
@@ -46,16 +54,16 @@ def program_of(function: Function, sources: Sources) -> Program:
         tuple(sorted({each.name for each in functions})),
         modules,
     )
-    return Program(spec, definition_source(node))
+    return PlacedFunction(spec, format_definition(node))
 
 
-def definition_source(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+def format_definition(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """A function's definition as source of its own, without its decorators."""
     bare = type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []})
     return ast.unparse(ast.fix_missing_locations(ast.copy_location(bare, node)))
 
 
-def form_of(cases: Sequence[Case]) -> str:
+def choose_form(cases: Sequence[Case]) -> str:
     """How a test calls the function: with plain data where every call and exception allows it, unless a message
     counts."""
     return CALLS if all(map(_is_plain, cases)) and not any(case.promised for case in cases) else VALUES
@@ -70,10 +78,10 @@ def _is_builtin(name: str) -> bool:
     return isinstance(getattr(builtins, name, None), type)
 
 
-def completion_row(
+def build_completion_row(
     project: Project,
-    function: Function,
-    spec: Spec,
+    function: ProjectFunction,
+    spec: FunctionPlacement,
     cases: Sequence[Case],
     source: Mapping[str, Any],
     context: Context,
@@ -81,20 +89,22 @@ def completion_row(
 ) -> dict[str, Any]:
     """The task in completion form, as a record of a dataset file."""
     name = function.qualified
-    test = source_of_test(cases, frozenset()) if spec.form == CALLS else source_of_objects_test(cases, name)
+    test = build_test(cases, frozenset()) if spec.form == CALLS else build_objects_test(cases, name)
     return {
-        "task_id": task_id(project, function),
-        "prompt": prompt_of(project, function, context, LINES_BEFORE, examples, source["called"]),
+        "task_id": build_task_id(project, function),
+        "prompt": build_prompt(project, function, context, LINES_BEFORE, examples, source["called"]),
         "entry_point": name,
-        "canonical_solution": solution_of(function),
+        "canonical_solution": read_solution(function),
         "test": test,
-        "module": spec.packed(),
-        "stop": stops_of(function),
+        "module": spec.pack(),
+        "stop": list_stops(function),
         "source": {**source, "examples": list(examples)},
     }
 
 
-def infilling_row(completion: Mapping[str, Any], function: Function, before: int, after: int) -> dict[str, Any]:
+def build_infilling_row(
+    completion: Mapping[str, Any], function: ProjectFunction, before: int, after: int
+) -> dict[str, Any]:
     """The task in infilling form: the real file around the body, at most `before` and `after` lines of it, and the
     examples of the other form.
 
@@ -104,17 +114,19 @@ def infilling_row(completion: Mapping[str, Any], function: Function, before: int
     lines = function.module.lines
     start, end = function.solution_line - 1, function.node.end_lineno or len(lines)
     head = min(start, max(start - before, function.first_line - 1))
-    notes = notes_of(function, completion["source"].get("examples", ()), completion["source"].get("called", ()))
+    notes = format_example_comments(
+        function, completion["source"].get("examples", ()), completion["source"].get("called", ())
+    )
     return {
         **completion,
         "prompt": "".join(lines[max(0, start - before) : head]) + notes + "".join(lines[head:start]),
         "suffix": "".join(lines[end : end + after]),
-        "program_prefix": frame_of(function),
+        "program_prefix": build_frame(function),
         "stop": [*BLOCK_STOP, *completion["stop"]],
     }
 
 
-def stops_of(function: Function) -> list[str]:
+def list_stops(function: ProjectFunction) -> list[str]:
     """What ends a body besides an unindented line: a line that is indented as its `def`, or less."""
     steps = [" " * width for width in range(4, len(function.indent.expandtabs(8)) + 1, 4)]
     if function.indent and function.indent not in steps:

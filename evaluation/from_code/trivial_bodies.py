@@ -6,10 +6,10 @@ import ast
 import builtins
 from collections.abc import Sequence
 
-from evaluation.from_code.mutants import Definition
+from evaluation.from_code.mutants import FunctionNode
 
 
-def list_trivial(function: Definition, raised: Sequence[str], is_generator: bool) -> list[str]:
+def list_trivial_variants(function: FunctionNode, raised: Sequence[str], is_generator: bool) -> list[str]:
     """The function with bodies that have no content: nothing, a constant, one of its arguments, an exception.
 
     `raised` are the exceptions that the original was seen to raise.

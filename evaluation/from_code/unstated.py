@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evaluation.from_code.mutants import Definition
-from evaluation.from_code.standard_types import NAMES_OF_STANDARD_TYPES
+from evaluation.from_code.mutants import FunctionNode
+from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
 from evaluation.source import compile_error
 
 MAX_CONSTANTS = 40
@@ -31,7 +31,7 @@ Kind = Literal["text", "number", "name", "option"]
 
 
 @dataclass(frozen=True)
-class Constant:
+class BodyConstant:
     """A text, number or name of a body. `variants` are the sources of the function with another one in its places."""
 
     kind: Kind
@@ -65,7 +65,9 @@ def _is_part(part: str, text: str) -> bool:
     return any(re.search(f"{start}{re.escape(each)}{end}", text) for each in written)
 
 
-def find_constants(function: Definition, attribute_names: frozenset[str], for_tests: bool = False) -> list[Constant]:
+def find_constants(
+    function: FunctionNode, attribute_names: frozenset[str], for_tests: bool = False
+) -> list[BodyConstant]:
     """The constants of a body in its order, at most MAX_CONSTANTS; of names those that the project gives attributes.
 
     Texts of exceptions, which recorded calls compare only if a docstring quotes them, and options of calls such
@@ -73,14 +75,14 @@ def find_constants(function: Definition, attribute_names: frozenset[str], for_te
     """
     nodes = list(ast.walk(function))
     places: dict[tuple[Kind, type, Any], list[int]] = {}
-    used = {id(node) for node in _used(function, for_tests)}
+    used = {id(node) for node in _walk_used_nodes(function, for_tests)}
     for place, node in enumerate(nodes):
-        if id(node) in used and (found := _read(node, attribute_names, for_tests)):
+        if id(node) in used and (found := _parse_constant(node, attribute_names, for_tests)):
             places.setdefault((found[0], type(found[1]), found[1]), []).append(place)
     constants = []
     for (kind, _, value), numbers in places.items():
         variants = []
-        for change in _changes(kind, value):
+        for change in _list_changes(kind, value):
             copied = copy.deepcopy(function)
             copies = list(ast.walk(copied))
             for number in numbers:
@@ -88,7 +90,7 @@ def find_constants(function: Definition, attribute_names: frozenset[str], for_te
             source = ast.unparse(ast.fix_missing_locations(copied))
             if compile_error(source) is None:
                 variants.append(source)
-        constants.append(Constant(kind, value, getattr(nodes[numbers[0]], "lineno", 0), tuple(variants)))
+        constants.append(BodyConstant(kind, value, getattr(nodes[numbers[0]], "lineno", 0), tuple(variants)))
     return sorted(constants, key=lambda each: (each.line, each.kind, str(each.value)))[:MAX_CONSTANTS]
 
 
@@ -109,10 +111,10 @@ def find_attribute_names(trees: Iterator[ast.Module]) -> frozenset[str]:
                     for name in ast.walk(each)
                     if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
                 }
-    return frozenset(found - NAMES_OF_STANDARD_TYPES)
+    return frozenset(found - STANDARD_ATTRIBUTE_NAMES)
 
 
-def _used(function: Definition, with_messages: bool) -> Iterator[ast.AST]:
+def _walk_used_nodes(function: FunctionNode, with_messages: bool) -> Iterator[ast.AST]:
     """The nodes of a body that decide what it does: no docstrings and annotations."""
     todo: list[ast.AST] = list(function.body)
     while todo:
@@ -123,7 +125,7 @@ def _used(function: Definition, with_messages: bool) -> Iterator[ast.AST]:
             continue
         yield node
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr"):
-            standard = (isinstance(n, ast.Constant) and n.value in NAMES_OF_STANDARD_TYPES for n in node.args[1:2])
+            standard = (isinstance(n, ast.Constant) and n.value in STANDARD_ATTRIBUTE_NAMES for n in node.args[1:2])
             todo += node.args[:1] if any(standard) else node.args
             continue
         skipped = ("annotation", "returns", "msg")
@@ -132,7 +134,7 @@ def _used(function: Definition, with_messages: bool) -> Iterator[ast.AST]:
                 todo += [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, ast.AST)]
 
 
-def _read(node: ast.AST, attribute_names: frozenset[str], with_options: bool) -> tuple[Kind, Any] | None:
+def _parse_constant(node: ast.AST, attribute_names: frozenset[str], with_options: bool) -> tuple[Kind, Any] | None:
     match node:
         case ast.Constant(value=bool() | None):
             return None
@@ -147,12 +149,12 @@ def _read(node: ast.AST, attribute_names: frozenset[str], with_options: bool) ->
     return None
 
 
-def _changes(kind: Kind, value: Any) -> list[Callable[[Any], None]]:
+def _list_changes(kind: Kind, value: Any) -> list[Callable[[Any], None]]:
     """Functions that change a node which holds the value."""
     if kind == "name":
         return [lambda node: setattr(node, "attr", f"{value}_x")]
     if kind == "option":
-        return [lambda node: setattr(node, "value", ast.Constant(_turn(node.value.value)))]
+        return [lambda node: setattr(node, "value", ast.Constant(_change_option(node.value.value)))]
     if kind == "text":
         return [lambda node: setattr(node, "value", _put_letter_in(value))]
     others = (value + 1, value - 1) if isinstance(value, int) else (value + 1.0, value * 0.9)
@@ -168,5 +170,5 @@ def _put_letter_in(value: str | bytes) -> str | bytes:
     return changed.encode("latin-1") if isinstance(value, bytes) else changed
 
 
-def _turn(value: int) -> int:
+def _change_option(value: int) -> int:
     return not value if isinstance(value, bool) else value + 1

@@ -38,7 +38,7 @@ class Toolchain:
 class Syntax:
     """What extraction asks tree-sitter about a language.
 
-    `functions` are the node types that define a function, a class or a variable, with a field `name` or `declarator`;
+    `definitions` are the node types that define a function, a class or a variable, with a field `name` or `declarator`;
     `kept` the other top-level node types that stay in a program unless they use its function ("outer/inner" also asks
     for the type of the first child). `wrappers` are nodes around a definition, such as an export: their content is
     taken out. A top-level node of another type is a demonstration and is left out.
@@ -46,7 +46,7 @@ class Syntax:
 
     grammar: str  # the module of the grammar
     factory: str  # its function that returns the language
-    functions: tuple[str, ...]
+    definitions: tuple[str, ...]
     kept: tuple[str, ...]
     wrappers: tuple[str, ...] = ()
     comments: tuple[str, ...] = ("comment",)

@@ -19,11 +19,11 @@ from evaluation.datasets import Task
 from evaluation.extracted import MAX_CHARS, Extraction, How, Reading, has_no_code, iterate_blocks
 from evaluation.languages import registry
 from evaluation.languages.base import Language, Syntax
-from evaluation.normalization import answer_of, convert_line_ends
+from evaluation.normalization import convert_line_ends, extract_answer_text
 from evaluation.prompting import Mode
 
 VERSION = "extraction-tree-3"
-_LATER = ("function", "method", "class", "lambda", "closure")
+_DEFERRED_NODES = ("function", "method", "class", "lambda", "closure")
 _DEPTH = 4
 """How deep below a top-level node a definition may be: export, declaration, declarator."""
 _MAIN = "main"
@@ -35,12 +35,12 @@ and the one of the class around it."""
 
 def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:
     """The program in a raw answer; in chat mode `raw` starts inside the fence that the prompt opened. Never raises."""
-    text = answer_of(convert_line_ends(raw))
+    text = extract_answer_text(convert_line_ends(raw))
     if has_no_code(text):
         return Extraction("", "empty", VERSION)
     if task.suffix is not None:
-        return Extraction(task.program(text), "completion", VERSION)
-    language, opened = registry.language(task.language), mode == "chat"
+        return Extraction(task.build_program(text), "completion", VERSION)
+    language, opened = registry.load_language(task.language), mode == "chat"
     if len(text) <= MAX_CHARS:
         for reading, how, program in _iterate_readings(task, text, opened, language.SYNTAX):
             if (cut := trim_program(program, task.entry_point, language, task.test)) is not None:
@@ -115,7 +115,9 @@ def trim_program(program: str, entry_point: str, language: Language, test: str =
         if part is chosen
         or (part not in defining and not _is_only(part, left_out) and _is_kept(part, entry_point, syntax))
     ]
-    texts = (part.without(_MAIN, syntax) if _MAIN in {*part.names} & left_out else part.text for part in kept)
+    texts = (
+        part.remove_definitions(_MAIN, syntax) if _MAIN in {*part.names} & left_out else part.text for part in kept
+    )
     return "".join(f"{text}\n" for text in texts)
 
 
@@ -127,7 +129,7 @@ def _is_only(part: SourcePart, names: set[str]) -> bool:
 def _is_kept(part: SourcePart, entry_point: str, syntax: Syntax) -> bool:
     """Whether a part belongs to the program: it defines something, and does not try the function out."""
     known = part.kind in syntax.kept or f"{part.kind}/{part.inner}" in syntax.kept
-    return part.kind in syntax.functions or (known and not part.uses(entry_point))
+    return part.kind in syntax.definitions or (known and not part.uses(entry_point))
 
 
 def _add_preamble(task: Task, program: str, language: Language) -> str:
@@ -160,13 +162,13 @@ class SourcePart:
     def uses(self, name: str) -> bool:
         """Whether it uses this name when it runs, not in a function that may be called later."""
         wanted = name.encode()
-        return any(not node.named_children and node.text == wanted for node in _walk(self.node, _LATER))
+        return any(not node.named_children and node.text == wanted for node in _walk(self.node, _DEFERRED_NODES))
 
-    def without(self, name: str, syntax: Syntax) -> str:
+    def remove_definitions(self, name: str, syntax: Syntax) -> str:
         """Its text without definitions of this name inside it."""
         source, start = self.text.encode("utf-8", "replace"), self.node.start_byte
-        inner = [node for node in _walk(self.node) if node is not self.node and node.type in syntax.functions]
-        for node in reversed([node for node in inner if _name(node) == name]):
+        inner = [node for node in _walk(self.node) if node is not self.node and node.type in syntax.definitions]
+        for node in reversed([node for node in inner if _get_defined_name(node) == name]):
             source = source[: node.start_byte - start].rstrip(b" \t") + source[node.end_byte - start :]
         return source.decode("utf-8", "replace")
 
@@ -200,8 +202,8 @@ def _build_part(node: Node, syntax: Syntax) -> SourcePart:
 
 
 def _iterate_names(node: Node, syntax: Syntax, depth: int) -> Iterator[str]:
-    if node.type in syntax.functions:
-        if (name := _name(node)) is not None:
+    if node.type in syntax.definitions:
+        if (name := _get_defined_name(node)) is not None:
             yield name
         return
     if depth:
@@ -209,7 +211,7 @@ def _iterate_names(node: Node, syntax: Syntax, depth: int) -> Iterator[str]:
             yield from _iterate_names(child, syntax, depth - 1)
 
 
-def _name(node: Node) -> str | None:
+def _get_defined_name(node: Node) -> str | None:
     """The name that a definition gives: its field `name`, or the innermost of nested declarators."""
     found = node.child_by_field_name("name")
     inner: Node | None = node

@@ -12,7 +12,7 @@ from evaluation.languages.cases import Case, Signature
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, is_same_value
 from evaluation.sandbox import Limits, ProgramEndedError, ProgramSlot, RunningProgram, Sandbox, SandboxResult
-from evaluation.sandbox.jobs import exit_reason
+from evaluation.sandbox.jobs import describe_exit
 from evaluation.sandbox.zygotes import ZygoteError
 from evaluation.verdicts import Status, Trust
 
@@ -82,7 +82,7 @@ def build_result(judgement: Judgement, signature: Signature, cases: Sequence[Cas
         status=first.status,
         detail=f"{first.detail}; {detail}" if first.detail else detail,
         traceback=first.traceback,
-        failing_assert=_call_text(signature, cases[failed[0]]),
+        failing_assert=_format_call(signature, cases[failed[0]]),
         got=first.got,
         expected=_format_expected(cases[failed[0]]),
     )
@@ -100,9 +100,9 @@ def run_cases(
     """Run every case. Raises ZygoteError and OSError for a fault of the sandbox."""
     judgement = Judgement()
     limits = replace(limits, threads=toolchain.tools.run_threads)
-    with sandbox.programs(toolchain.tools) as slot:
-        slot.put(language.write_files(program, signature))
-        if toolchain.tools.compile is not None and (failed := compile_failure(slot)) is not None:
+    with sandbox.open_program_slot(toolchain.tools) as slot:
+        slot.write_files(language.write_files(program, signature))
+        if toolchain.tools.compile is not None and (failed := compile_program(slot)) is not None:
             return Judgement(failure=failed[0], wall_s=failed[1])
         for _ in range(1 + MAX_RESTARTS):
             ended = _run(slot, judgement, signature, cases, limits)
@@ -118,7 +118,7 @@ def run_cases(
     return judgement
 
 
-def compile_failure(slot: ProgramSlot) -> tuple[CaseOutcome, float] | None:
+def compile_program(slot: ProgramSlot) -> tuple[CaseOutcome, float] | None:
     """Compile the program; return None, or why it does not compile and the seconds that the compiler took."""
     compiler = RunningProgram(slot, slot.tools.compile_limits, compiling=True)
     reason = ""
@@ -134,7 +134,7 @@ def compile_failure(slot: ProgramSlot) -> tuple[CaseOutcome, float] | None:
     if not reason and (compiler.cpu_s >= limit_s or compiler.exit_code == -signal.SIGKILL):
         reason = f"the compiler used more than {limit_s} CPU seconds"
     if not reason and compiler.exit_code:
-        silent = f"the compiler ended with {exit_reason(compiler.exit_code)}"
+        silent = f"the compiler ended with {describe_exit(compiler.exit_code)}"
         reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else silent)
     if not reason:
         return None
@@ -226,7 +226,7 @@ def _describe_error(error: Json) -> tuple[str, str]:
     return str(facts.get("summary", ""))[:_SHOWN], str(facts.get("trace", ""))[: 4 * _SHOWN]
 
 
-def _call_text(signature: Signature, case: Case) -> str:
+def _format_call(signature: Signature, case: Case) -> str:
     return f"{signature.name}({', '.join(map(_format_value, case.args))})"[:_SHOWN]
 
 

@@ -25,7 +25,7 @@ class UnknownLanguageError(ValueError):
 
 
 @functools.cache
-def language(name: str) -> Language:
+def load_language(name: str) -> Language:
     """The language of that name. Raises UnknownLanguageError."""
     if name not in LANGUAGES:
         raise UnknownLanguageError(f"{name[:60]!r} is not a language that can be judged: use {', '.join(LANGUAGES)}")

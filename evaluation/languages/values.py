@@ -15,7 +15,7 @@ from evaluation.languages.types import Type
 
 Json = Any
 """Parsed JSON."""
-SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "-0": -0.0}
+SPECIAL_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "-0": -0.0}
 REL_TOLERANCE, ABS_TOLERANCE = 1e-9, 1e-12
 """How far floats may differ where a case names no tolerance."""
 MAX_DIGITS = 4000
@@ -94,8 +94,8 @@ def _decode_int(form: Json, kind: Type) -> object:
 
 
 def _decode_float(form: Json, kind: Type) -> object:
-    if type(form) is str and form in SPECIAL:
-        return SPECIAL[form]
+    if type(form) is str and form in SPECIAL_FLOATS:
+        return SPECIAL_FLOATS[form]
     if type(form) not in (int, float):
         raise _build_form_error(form, kind, 'a number or "nan", "inf", "-inf", "-0"')
     try:
@@ -110,7 +110,7 @@ def _decode_str(form: Json, kind: Type) -> object:
     return form
 
 
-def _list(form: Json, kind: Type) -> object:
+def _decode_list(form: Json, kind: Type) -> object:
     if type(form) is not list:
         raise _build_form_error(form, kind, "a list")
     return [from_json(item, kind.item) for item in form]
@@ -137,7 +137,7 @@ def _decode_optional(form: Json, kind: Type) -> object:
 
 _READERS: dict[str, Callable[[Json, Type], object]] = {
     "none": _decode_none, "bool": _decode_bool, "int": _decode_int, "float": _decode_float, "str": _decode_str,
-    "list": _list, "tuple": _decode_tuple, "dict": _decode_dict, "optional": _decode_optional,
+    "list": _decode_list, "tuple": _decode_tuple, "dict": _decode_dict, "optional": _decode_optional,
 }  # fmt: skip
 
 

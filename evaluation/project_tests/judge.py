@@ -15,18 +15,18 @@ from typing import TypeVar
 
 from evaluation.project_tests import archive, running
 from evaluation.project_tests.archive import ArchiveError
-from evaluation.project_tests.running import LIMITS, Outcomes, TestRun
-from evaluation.project_tests.screen import find_reach
+from evaluation.project_tests.running import LIMITS, ProjectTestJob, SuiteOutcomes
+from evaluation.project_tests.screen import find_forbidden_name
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.project_tests.splice import splice
 from evaluation.sandbox import Limits, PackagesError, Sandbox, SandboxResult
 from evaluation.sandbox.packages import stage_files
-from evaluation.sandbox.tiers import NOTHING, Grant
+from evaluation.sandbox.tiers import NO_GRANT, Grant
 from evaluation.sandbox.zygotes import Zygote, ZygoteError
 from evaluation.verdicts import Status, Trust
 
 T = TypeVar("T")
-Archives = Callable[[str], bytes | None]
+ArchiveLoader = Callable[[str], bytes | None]
 """Gives the content of an archive by the sha256 of its files, None where there is none."""
 VARIABLE_PREFIX = "BASSLINE_TESTS_"
 """Of the variables whose values a dataset does not hold. Without it, a dataset could name any secret of a worker's
@@ -71,7 +71,7 @@ class _Project:
 
     def _start(self) -> Zygote:
         tier = self._sandbox.isolation
-        grant = Grant(scratch_bytes=_SCRATCH_BYTES) if tier.has_scratch else NOTHING
+        grant = Grant(scratch_bytes=_SCRATCH_BYTES) if tier.has_scratch else NO_GRANT
         return Zygote("tester", tier, self._python, grant)
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class _Project:
 class ProjectJudge:
     """Judges answers by the tests of their projects, whose files it gets from `archives`."""
 
-    def __init__(self, sandbox: Sandbox, archives: Archives) -> None:
+    def __init__(self, sandbox: Sandbox, archives: ArchiveLoader) -> None:
         self.sandbox = sandbox
         self.archives = archives
         self._lock = threading.Lock()
@@ -100,26 +100,26 @@ class ProjectJudge:
         except (ArchiveError, PackagesError, OSError, ValueError) as error:
             return SandboxResult(Status.SANDBOX_ERROR, str(error)[:500], lasting=True, trust=Trust.IN_GUEST)
         if spliced is None:
-            return SandboxResult(*_remove_function(program, spec.qualified), trust=Trust.IN_GUEST)
-        if name := find_reach(spliced.answer, source):
+            return SandboxResult(*_explain_missing_function(program, spec.qualified), trust=Trust.IN_GUEST)
+        if name := find_forbidden_name(spliced.answer, source):
             reason = f"the answer uses {name}, with which a program reaches the process of its tests"
             return SandboxResult(Status.FORGED, reason, trust=Trust.IN_GUEST)
         return self.run(spliced.source, spec, spec.tests, limits).result
 
     def run(
         self, source: str, spec: ProjectTests, tests: Sequence[str], limits: Limits = LIMITS, stop_early: bool = True
-    ) -> Outcomes:
+    ) -> SuiteOutcomes:
         """The outcomes of tests with the source of the spec's file replaced. Raises ArchiveError, PackagesError."""
         project = self._load_project(spec)
         variables = self._read_variables(spec)
         if isinstance(variables, str):
-            return Outcomes(SandboxResult(Status.SANDBOX_ERROR, variables, lasting=True, trust=Trust.IN_GUEST))
-        job = TestRun(spec, project.folder, source, tests, stop_early, variables)
+            return SuiteOutcomes(SandboxResult(Status.SANDBOX_ERROR, variables, lasting=True, trust=Trust.IN_GUEST))
+        job = ProjectTestJob(spec, project.folder, source, tests, stop_early, variables)
         try:
-            outcomes = project.run(lambda zygote: running.run(zygote, job, limits))
+            outcomes = project.run(lambda zygote: running.run_tests(zygote, job, limits))
         except (ZygoteError, OSError) as error:
             reason = f"no process for the tests: {error}"
-            return Outcomes(SandboxResult(Status.SANDBOX_ERROR, reason, trust=Trust.IN_GUEST))
+            return SuiteOutcomes(SandboxResult(Status.SANDBOX_ERROR, reason, trust=Trust.IN_GUEST))
         outcomes.result = replace(outcomes.result, trust=Trust.IN_GUEST)
         return outcomes
 
@@ -135,7 +135,7 @@ class ProjectJudge:
         variables = self._read_variables(spec)
         passed, begun, killed = False, 0, set[int]()
         while begun < len(variants) and not isinstance(variables, str):
-            job = TestRun(spec, project.folder, source, tests, False, variables)
+            job = ProjectTestJob(spec, project.folder, source, tests, False, variables)
             use = functools.partial(running.run_variants, job=job, limits=limits, sources=variants[begun:])
             try:
                 outcomes = project.run(use)
@@ -201,22 +201,22 @@ _shared: dict[int, ProjectJudge] = {}
 _sharing = threading.Lock()
 
 
-def get_shared_judge(sandbox: Sandbox, archives: Archives | None) -> ProjectJudge:
+def get_shared_judge(sandbox: Sandbox, archives: ArchiveLoader | None) -> ProjectJudge:
     """The judge of this process, whose processes stay warm from one job to the next; `archives` is used from now on."""
     with _sharing:
         judge = _shared.get(os.getpid())
         if judge is None or judge.sandbox is not sandbox:
-            judge = _shared[os.getpid()] = ProjectJudge(sandbox, _refuse_archives)
+            judge = _shared[os.getpid()] = ProjectJudge(sandbox, _find_no_archive)
             atexit.register(judge.close)
         judge.archives = archives or judge.archives
         return judge
 
 
-def _refuse_archives(_sha256: str) -> None:
+def _find_no_archive(_sha256: str) -> None:
     return None
 
 
-def _remove_function(program: str, qualified: str) -> tuple[str, str]:
+def _explain_missing_function(program: str, qualified: str) -> tuple[str, str]:
     try:
         compile(program, "<candidate>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -16,7 +16,7 @@ from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, SandboxResult
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.scratch import MAX_FILES
-from evaluation.sandbox.jobs import exit_reason
+from evaluation.sandbox.jobs import describe_exit
 from evaluation.sandbox.supervisor import Watched, close_with, open_pipe, parse_messages, watch
 from evaluation.sandbox.zygotes import Zygote
 from evaluation.verdicts import Status, Trust
@@ -30,7 +30,7 @@ _ERROR_LINE = re.compile(r"ERROR: (?!usage:)|.*: error: |[\w.]+(Error|Exception|
 
 
 @dataclass(slots=True)
-class Outcomes:
+class SuiteOutcomes:
     """What a run reported. `passed`, `failed` and `unfinished` are ids of tests; `failed` has what was said,
     `unfinished` those that were collected, in this order, and did not end."""
 
@@ -53,7 +53,7 @@ class VariantOutcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class TestRun:
+class ProjectTestJob:
     """The tests to run on a module: the spec, the folder of the project, the module with the answer."""
 
     spec: ProjectTests
@@ -64,14 +64,14 @@ class TestRun:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
+def run_tests(zygote: Zygote, job: ProjectTestJob, limits: Limits) -> SuiteOutcomes:
     """Run the tests in a fork of the zygote. Raises ZygoteError where that must be discarded."""
     secret = secrets.token_hex(16)
     must_fail = [f"test_{secrets.token_hex(4)}" for _ in range(2)]
     started = time.monotonic()
     seen, end = _run_tester(zygote, job, limits, {"secret": secret, "must_fail": must_fail})
     wall_s = time.monotonic() - started
-    outcomes = _read(parse_messages(seen.frames), secret, job, must_fail)
+    outcomes = _judge_reports(parse_messages(seen.frames), secret, job, must_fail)
     cpu_s = float(end["cpu_s"])
     status, detail = outcomes.result.status, outcomes.result.detail
     text = outcomes.result.traceback
@@ -82,7 +82,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     elif not seen.ended and status != Status.FORGED:
         status, detail = Status.TIMEOUT, f"the tests did not end within {limits.wall_s:g} s"
     elif status == Status.CRASHED and not outcomes.reported_end:
-        detail = f"{detail} ({exit_reason(end['exit_code'])})"
+        detail = f"{detail} ({describe_exit(end['exit_code'])})"
     outcomes.wrote = bool(end.get("wrote"))
     outcomes.result = SandboxResult(
         status, detail, text, calls=len(outcomes.passed) + len(outcomes.failed), cpu_s=cpu_s, wall_s=wall_s,
@@ -92,7 +92,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     return outcomes
 
 
-def run_variants(zygote: Zygote, job: TestRun, limits: Limits, sources: Sequence[str]) -> VariantOutcomes:
+def run_variants(zygote: Zygote, job: ProjectTestJob, limits: Limits, sources: Sequence[str]) -> VariantOutcomes:
     """Run the tests on variants of the function. Raises ZygoteError where the zygote must be discarded."""
     content = {
         "secret": "", "must_fail": [], "qualified": job.spec.qualified, "line": job.spec.line, "variants": sources,
@@ -108,7 +108,7 @@ def run_variants(zygote: Zygote, job: TestRun, limits: Limits, sources: Sequence
 
 
 def _run_tester(
-    zygote: Zygote, job: TestRun, limits: Limits, more: Mapping[str, Any]
+    zygote: Zygote, job: ProjectTestJob, limits: Limits, more: Mapping[str, Any]
 ) -> tuple[Watched, dict[str, Any]]:
     """What a tester sent, and what its zygote says of its end."""
     started = time.monotonic()
@@ -126,81 +126,115 @@ def _run_tester(
             os.lseek(file, 0, os.SEEK_SET)
             zygote.start(limits, [output_out, file, reports_out])
         seen = watch(reports_in, output_in, started + limits.wall_s, 2**30, zygote.waited_s, _FRAMES_BYTES)
-    return seen, zygote.end()
+    return seen, zygote.end_job()
 
 
-def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Sequence[str]) -> Outcomes:
+@dataclass(slots=True)
+class _Reports:
+    """What the frames of the tests' runner said so far."""
+
+    collected: list[str] | None = None
+    guards: list[str] = field(default_factory=list)  # the tests that must fail
+    phases: dict[str, dict[str, str]] = field(default_factory=dict)  # outcomes of phases, by test
+    texts: dict[str, str] = field(default_factory=dict)  # of tests that did not pass
+    reported_end: bool = False
+
+
+def _judge_reports(
+    frames: list[dict[str, Any]], secret: str, job: ProjectTestJob, must_fail: Sequence[str]
+) -> SuiteOutcomes:
     """The outcomes that the frames report, and the status that follows. Frames come from a process that an answer may
     have taken over: what does not fit exactly is a forgery or a crash, never a pass."""
-    outcomes = Outcomes(SandboxResult(Status.CRASHED, ""))
+    reports = _Reports()
+    if (result := _read_frames(frames, secret, reports)) is not None:
+        return SuiteOutcomes(result, reported_end=reports.reported_end)
+    by_test = {test: _determine_outcome(phases) for test, phases in reports.phases.items()}
+    wanted = [test for test in by_test if test not in reports.guards]
+    outcomes = SuiteOutcomes(
+        SandboxResult(Status.CRASHED, ""),
+        passed=[test for test in wanted if by_test[test] == "passed"],
+        failed={test: reports.texts.get(test, "") for test in wanted if by_test[test] not in ("passed", "incomplete")},
+        unfinished=[test for test in reports.collected or () if by_test.get(test, "incomplete") == "incomplete"],
+        reported_end=reports.reported_end,
+    )
+    of_guards = [by_test.get(guard) for guard in reports.guards]
+    did_all_pass = (
+        reports.reported_end
+        and reports.collected is not None
+        and sorted(outcomes.passed) == sorted(job.tests)
+        and len(reports.collected) == len(outcomes.passed)
+    )
+    did_all_guards_fail = len(of_guards) == len(must_fail) and all(outcome == "failed" for outcome in of_guards)
+    if "passed" in of_guards:
+        outcomes.result = _build_result(Status.FORGED, "a test that must fail passed: the runner was changed")
+    elif reports.collected is not None and set(job.tests) != set(reports.collected):
+        missing = sorted(set(job.tests) - set(reports.collected))
+        outcomes.result = _build_result(Status.EXCEPTION, f"not collected: {', '.join(missing[:3])}")
+    elif outcomes.failed:
+        outcomes.result = _describe_failed_test(*next(iter(outcomes.failed.items())))
+    elif not did_all_pass:
+        outcomes.result = _build_result(Status.CRASHED, *_explain_end(frames, job.folder))
+    elif not did_all_guards_fail:
+        outcomes.result = _build_result(Status.FORGED, "the tests that must fail did not run")
+    else:
+        outcomes.result = _build_result(Status.PASSED, "")
+    return outcomes
 
-    def ended(status: Status, detail: str, text: str = "", lasting: bool = False) -> Outcomes:
-        outcomes.result = SandboxResult(status, detail[:1000], text, lasting=lasting)
-        return outcomes
 
+def _read_frames(frames: list[dict[str, Any]], secret: str, reports: _Reports) -> SandboxResult | None:
+    """Add the frames to the reports; return the result where one of them decides it, else None."""
     if not frames or frames[0].get("hello") is not True:
         reason = str(frames[0].get("sandbox_error", "it sent something else")) if frames else "it ended first"
-        return ended(Status.SANDBOX_ERROR, f"the process of the tests sent no hello: {reason}"[:300])
-    collected: list[str] | None = None
-    guards: list[str] = []
-    phases: dict[str, dict[str, str]] = {}
-    texts: dict[str, str] = {}
+        return _build_result(Status.SANDBOX_ERROR, f"the process of the tests sent no hello: {reason}"[:300])
     for number, frame in enumerate(frames[1:], 1):
         if frame.get("secret") != secret or frame.get("number") != number:
-            return ended(Status.FORGED, "a report came from somewhere else than the tests' runner")
+            return _build_result(Status.FORGED, "a report came from somewhere else than the tests' runner")
         if "no_runner" in frame and number == 1:
             reason = f"pytest cannot be imported in the sandbox: {frame['no_runner']}"
-            return ended(Status.SANDBOX_ERROR, reason, lasting=True)
+            return _build_result(Status.SANDBOX_ERROR, reason, lasting=True)
         if "syntax" in frame:
-            return ended(Status.SYNTAX_ERROR, str(frame["syntax"]))
+            return _build_result(Status.SYNTAX_ERROR, str(frame["syntax"]))
         if "not_collected" in frame:
             text = str(frame.get("text", ""))
-            return ended(Status.EXCEPTION, f"{frame['not_collected']} cannot be imported: {_get_last_line(text)}", text)
+            detail = f"{frame['not_collected']} cannot be imported: {_get_last_line(text)}"
+            return _build_result(Status.EXCEPTION, detail, text)
         if "broken" in frame:
-            return ended(Status.CRASHED, f"pytest was ended by {frame['broken']}")
+            return _build_result(Status.CRASHED, f"pytest was ended by {frame['broken']}")
         if "collected" in frame:
-            if collected is not None:
-                return ended(Status.FORGED, "the tests were collected twice")
-            collected = list(map(str, frame["collected"]))
-        guards = list(map(str, frame.get("must_fail", guards)))
-        outcomes.reported_end = outcomes.reported_end or frame.get("end") is True
-        if "test" in frame:
-            test, when, outcome = str(frame["test"]), str(frame["when"]), str(frame["outcome"])
-            own = phases.setdefault(test, {})
-            if frame.get("part") is True:  # a subtest; its test reports as well
-                if outcome not in ("passed", "skipped"):
-                    own["part"] = outcome
-            elif when in own:
-                return ended(Status.FORGED, f"{test} reported twice")
-            else:
-                own[when] = outcome
-            if outcome != "passed":
-                texts.setdefault(test, str(frame.get("text", "")))
-    done = {test: _determine_outcome(own) for test, own in phases.items()}
-    wanted = [test for test in done if test not in guards]
-    outcomes.passed = [test for test in wanted if done[test] == "passed"]
-    outcomes.failed = {test: texts.get(test, "") for test in wanted if done[test] not in ("passed", "incomplete")}
-    outcomes.unfinished = [test for test in collected or () if done.get(test, "incomplete") == "incomplete"]
-    if any(done.get(guard) == "passed" for guard in guards):
-        return ended(Status.FORGED, "a test that must fail passed: the runner was changed")
-    if collected is not None and set(job.tests) != set(collected):
-        missing = sorted(set(job.tests) - set(collected))
-        return ended(Status.EXCEPTION, f"not collected: {', '.join(missing[:3])}")
-    if outcomes.failed:
-        test, text = next(iter(outcomes.failed.items()))
-        last = _get_last_line(text)
-        kind = Status.WRONG_ANSWER if _is_assertion(text) or not text else _parse_status(last)
-        return ended(kind, f"{test}: {last or 'it was skipped'}", text)
-    if (
-        not outcomes.reported_end
-        or collected is None
-        or sorted(outcomes.passed) != sorted(job.tests)
-        or len(collected) != len(outcomes.passed)
-    ):
-        return ended(Status.CRASHED, *_explain_end(frames, job.folder))
-    if len(guards) != len(must_fail) or any(done.get(guard) != "failed" for guard in guards):
-        return ended(Status.FORGED, "the tests that must fail did not run")
-    return ended(Status.PASSED, "")
+            if reports.collected is not None:
+                return _build_result(Status.FORGED, "the tests were collected twice")
+            reports.collected = list(map(str, frame["collected"]))
+        reports.guards = list(map(str, frame.get("must_fail", reports.guards)))
+        reports.reported_end = reports.reported_end or frame.get("end") is True
+        if "test" in frame and not _add_phase(frame, reports):
+            return _build_result(Status.FORGED, f"{frame['test']} reported twice")
+    return None
+
+
+def _add_phase(frame: dict[str, Any], reports: _Reports) -> bool:
+    """Add the outcome of a test's phase to the reports; return False where the phase was reported before."""
+    test, when, outcome = str(frame["test"]), str(frame["when"]), str(frame["outcome"])
+    phases = reports.phases.setdefault(test, {})
+    if frame.get("part") is True:  # a subtest; its test reports as well
+        if outcome not in ("passed", "skipped"):
+            phases["part"] = outcome
+    elif when in phases:
+        return False
+    else:
+        phases[when] = outcome
+    if outcome != "passed":
+        reports.texts.setdefault(test, str(frame.get("text", "")))
+    return True
+
+
+def _build_result(status: Status, detail: str, text: str = "", lasting: bool = False) -> SandboxResult:
+    return SandboxResult(status, detail[:1000], text, lasting=lasting)
+
+
+def _describe_failed_test(test: str, text: str) -> SandboxResult:
+    last = _get_last_line(text)
+    kind = Status.WRONG_ANSWER if _is_assertion(text) or not text else _parse_status(last)
+    return _build_result(kind, f"{test}: {last or 'it was skipped'}", text)
 
 
 def _explain_end(frames: Sequence[dict[str, Any]], folder: str) -> tuple[str, str]:

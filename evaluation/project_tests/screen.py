@@ -29,7 +29,7 @@ _COMPARISONS = frozenset(
 )
 
 
-def find_reach(answer: Sequence[ast.stmt], module: str) -> str:
+def find_forbidden_name(answer: Sequence[ast.stmt], module: str) -> str:
     """The first name of an answer's statements that reaches for the process of its tests and that the project's
     module does not use; "" for none."""
     used = set(re.findall(r"\w+", module))
@@ -43,7 +43,7 @@ def find_reach(answer: Sequence[ast.stmt], module: str) -> str:
             if isinstance(node, ast.ClassDef):
                 for each in ast.walk(node):
                     own = getattr(each, "name", None) or getattr(each, "id", None)
-                    if own in _COMPARISONS and not _is_standing_in(module, node.name):
+                    if own in _COMPARISONS and not _defines_class(module, node.name):
                         return f"{node.name}.{own}"
     return ""
 
@@ -78,5 +78,5 @@ def _list_suspects(node: ast.AST, guarded: Mapping[str, frozenset[str]]) -> list
     return []
 
 
-def _is_standing_in(module: str, name: str) -> bool:
+def _defines_class(module: str, name: str) -> bool:
     return re.search(rf"^\s*class {re.escape(name)}\b", module, re.MULTILINE) is not None

@@ -33,7 +33,7 @@ class ProjectTests:
     writes: bool = False
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> ProjectTests:
+    def from_json(cls, content: Mapping[str, Any]) -> ProjectTests:
         """From a JSON object. Raises ValueError, which names the field, for one that is not of this form."""
         names = set(cls.__dataclass_fields__)
         required = names - set(_OPTIONAL)
@@ -63,7 +63,7 @@ class ProjectTests:
             raise ValueError("field project_tests: file and paths must lie inside the project")
         return spec
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """As a JSON object; optional fields only where they differ from the default."""
         found = {name: getattr(self, name) for name in self.__dataclass_fields__}
         lists = {name: list(value) for name, value in found.items() if isinstance(value, tuple)}

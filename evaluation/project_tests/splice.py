@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import indent
 
 from evaluation.source import is_type_checking, list_bound_names, list_defined_names, list_runtime_names, parse
@@ -45,25 +45,33 @@ def splice(source: str, qualified: str, line: int, program: str) -> Spliced | No
     new = _add_docstring(_unwrap_function(function), original)
     lines = source.splitlines(keepends=True)
     margin = " " * original.col_offset
-    parts = [_render_function(program, new, original, margin, lines)]
-    kept: list[ast.stmt] = [new]
+    helpers: list[ast.stmt] = []
     if isinstance(owner, ast.ClassDef):
         known = _list_class_names(tree, original)
         helpers = [node for node in owner.body if node is not function and list_bound_names(node) - known]
-        parts += [indent(ast.unparse(node), margin) + "\n" for node in helpers]
-        kept += helpers
-    body = "\n".join(parts)
-    before, after, last = _split_other_statements(tree, answer, owner or function)
-    kept += [*before, *after, *last]
-    place = _find_top_level(tree, original)
-    start, end = get_line_range(original).start - 1, original.end_lineno or 0
-    top, bottom = get_line_range(place).start - 1, place.end_lineno or 0
+    others = _place_other_statements(tree, answer, owner or function)
+    holder = _get_line_indices(_find_top_level(tree, original))  # the function, or the statement around it
+    replaced = _get_line_indices(original)
     whole = [
-        *lines[:top], *(f"{ast.unparse(node)}\n" for node in before), *lines[top:start], body,
-        *_end_last_line(lines[end:bottom]), *(f"{ast.unparse(node)}\n" for node in after),
-        *_end_last_line(lines[bottom:]), *(f"{ast.unparse(node)}\n" for node in last),
+        *lines[: holder.start], *_render_statements(others.before), *lines[holder.start : replaced.start],
+        "\n".join([
+            _render_function(program, new, original, margin, lines),
+            *(indent(text, margin) for text in _render_statements(helpers)),
+        ]),
+        *_end_last_line(lines[replaced.stop : holder.stop]), *_render_statements(others.after),
+        *_end_last_line(lines[holder.stop :]), *_render_statements(others.last),
     ]  # fmt: skip
-    return Spliced("".join(whole), tuple(kept))
+    return Spliced("".join(whole), (new, *helpers, *others.before, *others.after, *others.last))
+
+
+def _get_line_indices(node: ast.stmt) -> range:
+    """The indices of a statement's lines in the list of all lines."""
+    numbers = get_line_range(node)
+    return range(numbers.start - 1, numbers.stop - 1)
+
+
+def _render_statements(nodes: Sequence[ast.stmt]) -> list[str]:
+    return [f"{ast.unparse(node)}\n" for node in nodes]
 
 
 def _end_last_line(lines: Sequence[str]) -> list[str]:
@@ -105,12 +113,12 @@ def _find_definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | Non
         places = [each for place in places for each in _iterate_inside(place) if _is_class(each, owner)]
     for place in reversed(places):
         functions = [each for each in _iterate_inside(place) if isinstance(each, Function) and each.name == name]
-        if functions and not (owners and _is_open(functions[-1]) and bare):
+        if functions and not (owners and _is_stub(functions[-1]) and bare):
             return (place if isinstance(place, ast.stmt) else None), functions[-1]
     return (None, bare[-1]) if bare else None
 
 
-def _is_open(function: Function) -> bool:
+def _is_stub(function: Function) -> bool:
     """Whether a method has only its docstring, as in the prompt: an answer may stand beside its class."""
     return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
 
@@ -162,30 +170,39 @@ def _list_class_names(tree: ast.Module, original: Function) -> set[str]:
     return set()
 
 
-def _split_other_statements(
-    tree: ast.Module, answer: ast.Module, entry: ast.stmt
-) -> tuple[list[ast.stmt], list[ast.stmt], list[ast.stmt]]:
-    """The answer's other statements without what the module has: before and after the one with the function, and at
-    the module's end."""
+@dataclass(frozen=True, slots=True)
+class _OtherStatements:
+    """Statements of an answer beside its function: those before and after the module's statement that holds the
+    function, and those at the module's end."""
+
+    before: list[ast.stmt] = field(default_factory=list)
+    after: list[ast.stmt] = field(default_factory=list)
+    last: list[ast.stmt] = field(default_factory=list)
+
+
+def _place_other_statements(tree: ast.Module, answer: ast.Module, entry: ast.stmt) -> _OtherStatements:
+    """The answer's statements beside `entry`, without what the module has."""
     known, own = list_runtime_names(tree), {ast.dump(node) for node in _iterate_inside(tree)}
     checked = list_defined_names(tree) - known  # by type checkers alone
-    before: list[ast.stmt] = []
-    after: list[ast.stmt] = []
-    last: list[ast.stmt] = []
-    place = before
+    others = _OtherStatements()
+    is_after_entry = False
     for node in answer.body:
         names, is_import = _list_bound_names(node), isinstance(node, ast.Import | ast.ImportFrom)
         if entry in ast.walk(node):
-            place = after
+            is_after_entry = True
         elif names and (names <= known or (isinstance(node, ast.ImportFrom) and node.module == "__future__")):
             continue
         elif names and names <= known | checked and (is_import or is_type_checking(node)):
-            before += [] if is_type_checking(node) else [_import_if_possible(node)]
+            if not is_type_checking(node):
+                others.before.append(_import_if_possible(node))
         elif names:
-            (last if last and not is_import else place).append(node)
-        elif not _does_nothing(node) and ast.dump(node) not in own:
-            last.append(node)
-    return before, after, last
+            # The statements at the end have effects: what follows them in the answer follows them here.
+            have_effects_begun = bool(others.last) and not is_import
+            beside_entry = others.after if is_after_entry else others.before
+            (others.last if have_effects_begun else beside_entry).append(node)
+        elif not _is_droppable(node) and ast.dump(node) not in own:
+            others.last.append(node)
+    return others
 
 
 def _import_if_possible(node: ast.stmt) -> ast.stmt:
@@ -202,7 +219,7 @@ def _list_bound_names(node: ast.stmt) -> set[str]:
     return set() if fills else list_bound_names(node)
 
 
-def _does_nothing(node: ast.stmt) -> bool:
+def _is_droppable(node: ast.stmt) -> bool:
     """Whether a statement is a text, or for a script."""
     if isinstance(node, ast.If):
         return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))

@@ -1,8 +1,8 @@
 """The sandbox: runs untrusted programs and judges the values that they return. docs/sandbox.md explains how."""
 
-from evaluation.sandbox.jobs import SandboxJob, SandboxResult, Task, clean, repeat_faults
+from evaluation.sandbox.jobs import SandboxJob, SandboxResult, SandboxTask, clean_text, retry_faults
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.packages import Packages, PackagesError, stage
+from evaluation.sandbox.packages import Packages, PackagesError, stage_packages
 from evaluation.sandbox.programs import Command, ProgramEndedError, ProgramSlot, RunningProgram, Tools
 from evaluation.sandbox.sandbox import Sandbox, SandboxUnavailableError
 
@@ -17,10 +17,10 @@ __all__ = [
     "Sandbox",
     "SandboxJob",
     "SandboxResult",
+    "SandboxTask",
     "SandboxUnavailableError",
-    "Task",
     "Tools",
-    "clean",
-    "repeat_faults",
-    "stage",
+    "clean_text",
+    "retry_faults",
+    "stage_packages",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ import psutil
 
 from evaluation.descendants import adopt_orphans, find_descendants
 from evaluation.sandbox.interpreter import NOBODY
-from evaluation.sandbox.zygotes import MARK, mark
+from evaluation.sandbox.zygotes import MARK, get_mark
 
 FOLDER = Path("/tmp/bassline-canary")
 LOCK = Path("/tmp/bassline-canary.lock")
@@ -102,6 +102,6 @@ class Canaries(contextlib.ExitStack):
             with contextlib.suppress(psutil.Error):  # it has just ended
                 command = " ".join(process.cmdline())
                 stray = os.geteuid() == 0 and process.uids().effective == NOBODY and command and MARK not in command
-                if stray or mark() in command:
+                if stray or get_mark() in command:
                     found.append(f"{process.pid} {command[:60]}")
         return found

@@ -33,12 +33,12 @@ def find_obstacle(prompt: str, test: str, entry_point: str, names: InterpreterNa
     prompt_tree = parse_open(prompt) or ast.Module([], [])
     if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in prompt_tree.body):
         return "the entry point is a class"
-    proxies = obstacles.find_aliases(tree, {entry_point, *_check_parameters(tree)})
+    proxies = obstacles.find_aliases(tree, {entry_point, *_find_check_parameters(tree)})
     reason = (
         obstacles.find_execution(tree, names)
         or (obstacles.find_execution(prompt_tree, names) if needs_prompt(prompt, test, entry_point) else None)
         or obstacles.find_identity_comparison(tree)
-        or obstacles.needs_one_thread_of_control(tree, prompt_tree, entry_point)
+        or obstacles.find_async_use(tree, prompt_tree, entry_point)
         or obstacles.find_own_type_use(tree, prompt_tree, proxies, names)
     )
     if reason:
@@ -88,7 +88,7 @@ def _is_constant(node: ast.expr) -> bool:
     return False
 
 
-def _check_parameters(tree: ast.Module) -> set[str]:
+def _find_check_parameters(tree: ast.Module) -> set[str]:
     return {
         node.args.args[0].arg
         for node in tree.body

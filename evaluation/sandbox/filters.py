@@ -80,11 +80,11 @@ class Filter:
 
     bpf: bytes
     kill_calls: tuple[int, ...]
-    names: int
+    n_rules: int
 
 
 @cache
-def build(runs: Literal["python", "program", "compiler", "writer"] = "python") -> Filter:
+def build_filter(runs: Literal["python", "program", "compiler", "writer"] = "python") -> Filter:
     """Return the filter for this machine.
 
     `runs` says what the confined process becomes: a program may be started, a compiler may start others, and a

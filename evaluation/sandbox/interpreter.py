@@ -79,7 +79,7 @@ def get_dropped_identity() -> dict[str, Any]:
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
-def find() -> Interpreter:
+def find_interpreter() -> Interpreter:
     """Return the first interpreter that is new enough and that the unprivileged uid can start: this process's own, else
     one of its version, else the newest that is not newer, else any `python3`.
 
@@ -102,7 +102,7 @@ def find() -> Interpreter:
             tried.append(f"{executable} does not start ({_find_reason(error)})")
             continue
         if version >= OLDEST:
-            return _describe(facts)
+            return _build_interpreter(facts)
         tried.append(f"{executable} is Python {'.'.join(map(str, version))}")
     found = "; ".join(tried) or "there is none on PATH or in /usr/bin"
     raise RuntimeError(f"no Python {'.'.join(map(str, OLDEST))} or later that an unprivileged user can start: {found}")
@@ -126,7 +126,7 @@ def _find_reason(error: Exception) -> str:
     return lines[-1] if lines else str(error).partition("\n")[0]
 
 
-def _describe(facts: dict[str, Any]) -> Interpreter:
+def _build_interpreter(facts: dict[str, Any]) -> Interpreter:
     links = tuple((str(Path(path).readlink()), path) for path in _SYSTEM_TREES if Path(path).is_symlink())
     wanted = [*_SYSTEM_TREES, *facts["paths"], *_EXTRA_FILES]
     real = sorted({os.path.realpath(path) for path in wanted if Path(path).exists()})

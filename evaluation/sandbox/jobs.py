@@ -17,7 +17,7 @@ _ENTRY, _BUILTINS = "__bassline_check__", "__bassline_builtins__"
 _ATTEMPTS = 3
 
 
-class Task(Protocol):
+class SandboxTask(Protocol):
     """The fields of a task that the sandbox reads."""
 
     @property
@@ -68,7 +68,7 @@ class SandboxJob:
 
 @dataclass(frozen=True, slots=True)
 class SandboxResult:
-    """The outcome of a job. Times in seconds; texts may be hostile: pass them through `clean` before storing them."""
+    """The outcome of a job. Times in seconds; texts may be hostile: use `clean_text` before storing them."""
 
     status: str  # a `Status`, or "obstacle" if only running the test showed that it needs the guest
     detail: str = ""
@@ -88,7 +88,7 @@ class SandboxResult:
     trust: Trust = Trust.PROXY
 
 
-def prepare(program: str, task: Task, names: InterpreterNames, reference: str = "") -> SandboxJob:
+def build_job(program: str, task: SandboxTask, names: InterpreterNames, reference: str = "") -> SandboxJob:
     """The job that judges a program by its task's test: against a proxy where the test allows it, else in the guest.
 
     `names` are the names that the sandbox's Python defines; `reference` is the task's own program.
@@ -102,7 +102,7 @@ def prepare(program: str, task: Task, names: InterpreterNames, reference: str = 
     return SandboxJob(program, task.entry_point, prompt, task.test, reference=reference, packages=tuple(sorted(needed)))
 
 
-def build_guest_job(program: str, task: Task, names: InterpreterNames, obstacle: str) -> SandboxJob:
+def build_guest_job(program: str, task: SandboxTask, names: InterpreterNames, obstacle: str) -> SandboxJob:
     """The job that runs the test beside the program, in the guest, because of the obstacle."""
     # The test is executed as a separate text: neither text can change how the other is parsed.
     run_test = (
@@ -123,7 +123,7 @@ def build_guest_job(program: str, task: Task, names: InterpreterNames, obstacle:
     )
 
 
-def repeat_faults(attempt: Callable[[], SandboxResult]) -> SandboxResult:
+def retry_faults(attempt: Callable[[], SandboxResult]) -> SandboxResult:
     """The first result that is not a fault of the sandbox, or the last of three faults."""
     for _ in range(_ATTEMPTS):
         result = attempt()
@@ -132,7 +132,7 @@ def repeat_faults(attempt: Callable[[], SandboxResult]) -> SandboxResult:
     return result
 
 
-def exit_reason(code: int) -> str:
+def describe_exit(code: int) -> str:
     """How a process ended, in words."""
     if code >= 0:
         return f"exit code {code}"
@@ -142,7 +142,7 @@ def exit_reason(code: int) -> str:
         return f"signal {-code}"
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Text that any database and terminal accepts: no lone surrogates, no control characters but \\t and \\n."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return "".join(c if (c >= " " and c != "\x7f") or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)

@@ -80,7 +80,7 @@ def find_identity_comparison(tree: ast.Module) -> str | None:
     return None
 
 
-def needs_one_thread_of_control(tree: ast.Module, prompt: ast.Module, entry_point: str) -> str | None:
+def find_async_use(tree: ast.Module, prompt: ast.Module, entry_point: str) -> str | None:
     """Two event loops cannot share a coroutine, and a StopIteration from the guest could end a test silently."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith | ast.AsyncFunctionDef):

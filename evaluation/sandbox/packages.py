@@ -49,7 +49,7 @@ class Packages:
 
 
 @functools.cache
-def stage(names: tuple[str, ...]) -> Packages | None:
+def stage_packages(names: tuple[str, ...]) -> Packages | None:
     """The copy of these packages of this environment, made if it is not there; None for no names.
 
     Raises PackagesError where one is not installed, not pure Python or too large.

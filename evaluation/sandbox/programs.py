@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from evaluation.sandbox.interpreter import NOBODY, Interpreter, get_dropped_identity
-from evaluation.sandbox.jobs import exit_reason
+from evaluation.sandbox.jobs import describe_exit
 from evaluation.sandbox.limits import NOTICEABLE_WAIT_S, Limits
+from evaluation.sandbox.supervisor import open_pipe
 from evaluation.sandbox.tiers import Grant, Tier
 from evaluation.sandbox.zygotes import Zygote, ZygoteError
 from evaluation.verdicts import Status
@@ -105,7 +106,7 @@ class ProgramSlot:
             stack.pop_all()
         return cls(tools, folder, runner, compiler)
 
-    def put(self, files: Mapping[str, str]) -> None:
+    def write_files(self, files: Mapping[str, str]) -> None:
         """Make these texts the only files of the folder."""
         for entry in os.scandir(self.folder):
             if entry.is_dir(follow_symlinks=False):
@@ -159,36 +160,29 @@ class RunningProgram:
         assert zygote is not None
         self._zygote = zygote
         self._started = self._looked = time.monotonic()
-        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
-            ends = {}
-            for name in ("output", "lines", "started"):
-                ends[name], theirs_end = os.pipe()
-                ours.callback(os.close, ends[name])
-                theirs.callback(os.close, theirs_end)
-                ends[f"their {name}"] = theirs_end
-            given, ends["cases"] = os.pipe()
-            theirs.callback(os.close, given)
-            ours.callback(os.close, ends["cases"])
-            descriptors = [ends["their output"], given, ends["their lines"], ends["their started"]]
-            zygote.start(self._limits, descriptors, self._build_job(command))
-            theirs.close()
-            self._check_started(ends["started"])
-            os.close(ends["started"])
-            ours.pop_all()
-        self._output, self._frames, self._cases = ends["output"], ends["lines"], ends["cases"]
-        self._open = {self._output: "output", self._frames: "lines"}
-        for descriptor in (*self._open, self._cases):
+        with contextlib.ExitStack() as kept, contextlib.ExitStack() as ours:
+            with contextlib.ExitStack() as theirs:
+                self._output_fd, their_output = open_pipe(kept, theirs)
+                self._lines_fd, their_lines = open_pipe(kept, theirs)
+                their_cases, self._cases_fd = open_pipe(theirs, kept)
+                started, their_started = open_pipe(ours, theirs)
+                descriptors = [their_output, their_cases, their_lines, their_started]
+                zygote.start(self._limits, descriptors, self._build_job(command))
+            self._check_started(started)
+            kept.pop_all()  # `__exit__` closes them
+        self._open = {self._output_fd: "output", self._lines_fd: "lines"}
+        for descriptor in (*self._open, self._cases_fd):
             os.set_blocking(descriptor, False)
         with contextlib.suppress(OSError):
             # Usual output fits, so that no program waits for this thread.
-            fcntl.fcntl(self._output, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            fcntl.fcntl(self._output_fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        for descriptor in {self._output, self._frames, self._cases}:
+        for descriptor in {self._output_fd, self._lines_fd, self._cases_fd}:
             os.close(descriptor)
         self.wall_s = time.monotonic() - self._started
-        report = self._zygote.end()
+        report = self._zygote.end_job()
         self.cpu_s, self.exit_code = float(report["cpu_s"]), int(report["exit_code"])
         if isinstance(error, ProgramEndedError) and error.status is Status.CRASHED:
             used_memory = report["memory_kib"] * 1024 >= _MEMORY_SHARE * self._limits.memory_bytes
@@ -197,9 +191,9 @@ class RunningProgram:
                 error.detail = f"the program used more than {self._limits.cpu_s} CPU seconds"
             elif used_memory:
                 error.status = Status.MEMORY
-                error.detail = f"the program ran out of memory ({exit_reason(self.exit_code)})"
+                error.detail = f"the program ran out of memory ({describe_exit(self.exit_code)})"
             else:
-                error.detail = f"the program ended without an answer ({exit_reason(self.exit_code)})"
+                error.detail = f"the program ended without an answer ({describe_exit(self.exit_code)})"
 
     def _build_job(self, command: Command) -> dict[str, Any]:
         folder, tools, limits = str(self._slot.folder), self._slot.tools, self._limits
@@ -220,7 +214,7 @@ class RunningProgram:
             selector.register(descriptor, selectors.EVENT_READ)
             reason = os.read(descriptor, 1000) if selector.select(_START_S) else b"it did not start in time"
         if reason:
-            self._zygote.end()
+            self._zygote.end_job()
             raise ZygoteError(reason.decode("utf-8", "replace"))
 
     def ask(self, line: bytes) -> bytes:
@@ -233,7 +227,7 @@ class RunningProgram:
         while b"\n" not in self._lines:
             if len(self._lines) > MAX_LINE:
                 raise ProgramEndedError(Status.FORGED, f"a reply is longer than {MAX_LINE} bytes")
-            if self._frames not in self._open:
+            if self._lines_fd not in self._open:
                 raise ProgramEndedError(Status.CRASHED, "the program ended without an answer")
             self._wait()
         line, _, rest = self._lines.partition(b"\n")
@@ -244,9 +238,9 @@ class RunningProgram:
 
     def has_unread(self) -> bool:
         """Whether it has sent something that nobody asked for."""
-        if self._frames in self._open:
+        if self._lines_fd in self._open:
             with contextlib.suppress(BlockingIOError):
-                self._lines += os.read(self._frames, 65536)
+                self._lines += os.read(self._lines_fd, 65536)
         return bool(self._lines)
 
     def wait(self, on_look: Callable[[], None] = lambda: None) -> None:
@@ -263,10 +257,10 @@ class RunningProgram:
             for descriptor in self._open:
                 selector.register(descriptor, selectors.EVENT_READ)
             if self._to_send:
-                selector.register(self._cases, selectors.EVENT_WRITE)
+                selector.register(self._cases_fd, selectors.EVENT_WRITE)
             events = selector.select(_WATCH_S)
         for key, _ in events:
-            if key.fd == self._cases:
+            if key.fd == self._cases_fd:
                 self._send()
             else:
                 self._receive(key.fd)
@@ -280,7 +274,7 @@ class RunningProgram:
 
     def _send(self) -> None:
         try:
-            sent = os.write(self._cases, self._to_send)
+            sent = os.write(self._cases_fd, self._to_send)
         except BrokenPipeError:
             sent = len(self._to_send)
         del self._to_send[:sent]
@@ -289,7 +283,7 @@ class RunningProgram:
         data = os.read(descriptor, _READ)
         if not data:
             del self._open[descriptor]
-        elif descriptor == self._output:
+        elif descriptor == self._output_fd:
             self.printed += len(data)
             self.output += data[: _KEPT_OUTPUT - len(self.output)]
         else:

@@ -13,14 +13,14 @@ from typing import Any
 from evaluation.sandbox import filters, interpreter, probes, supervisor
 from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.interpreter import Interpreter
-from evaluation.sandbox.jobs import SandboxJob, SandboxResult, Task, build_guest_job, prepare
+from evaluation.sandbox.jobs import SandboxJob, SandboxResult, SandboxTask, build_guest_job, build_job
 from evaluation.sandbox.judge_packages import PACKAGES, stage_judge_packages
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.packages import Packages, PackagesError
 from evaluation.sandbox.pool import Pool
 from evaluation.sandbox.programs import ProgramSlot, Tools
 from evaluation.sandbox.tiers import TIERS, Tier, list_candidates
-from evaluation.sandbox.zygotes import Slot, ZygoteError
+from evaluation.sandbox.zygotes import JudgeSlot, ZygoteError
 from evaluation.verdicts import Status
 
 
@@ -70,7 +70,7 @@ class Sandbox:
     @classmethod
     def _choose(cls, tiers: list[Tier], packages: Packages | None) -> Sandbox:
         try:
-            python = interpreter.find()
+            python = interpreter.find_interpreter()
         except RuntimeError as error:
             raise SandboxUnavailableError(f"No sandbox: {error}.") from error
         if packages is not None:
@@ -112,7 +112,7 @@ class Sandbox:
             "namespaces": self._tier.namespaces,
             "userns_disabled": self._tier.disable_userns,
             "landlock_abi": self._landlock_abi,
-            "seccomp_rules": filters.build().names,
+            "seccomp_rules": filters.build_filter().n_rules,
             "interpreter": self._python.executable,
             "python": ".".join(map(str, self._python.version)),
             "packages": "" if self._packages is None else self._packages.label,
@@ -132,17 +132,17 @@ class Sandbox:
         """Run the named built-in probes as one job; it passes if all of them were blocked."""
         return self.run(probes.build_probe_job(names, self._tier.root_names(self._python)), probes.LIMITS)
 
-    def prepare(self, program: str, task: Task, reference: str = "") -> SandboxJob:
+    def build_job(self, program: str, task: SandboxTask, reference: str = "") -> SandboxJob:
         """Return the job that judges a program by its task's test, without running it."""
-        return prepare(program, task, self._python.names, reference)
+        return build_job(program, task, self._python.names, reference)
 
-    def judge(self, program: str, task: Task, limits: Limits, reference: str = "") -> SandboxResult:
+    def judge(self, program: str, task: SandboxTask, limits: Limits, reference: str = "") -> SandboxResult:
         """Judge a program by its task's test: against a proxy where the test allows it, else in the guest.
 
         `reference` is the task's own program, for a test that calls it. A fault of the sandbox is not raised: it is a
         result with the status `sandbox_error`.
         """
-        result = self.run(self.prepare(program, task, reference), limits)
+        result = self.run(self.build_job(program, task, reference), limits)
         if result.status == OBSTACLE:
             # Only running the test showed that a value of it cannot be sent to the proxy.
             result = self.run(build_guest_job(program, task, self._python.names, result.detail), limits)
@@ -161,7 +161,7 @@ class Sandbox:
                 limits = replace(limits, call_cpu_s=None)  # its one call runs the whole test
         try:
             with (self._package_pools[job.in_guest] if job.needs_judge_packages else self._pool).slot() as slot:
-                return supervisor.run(slot, job, limits)
+                return supervisor.run_job(slot, job, limits)
         except (ZygoteError, OSError) as error:
             return SandboxResult(Status.SANDBOX_ERROR, str(error))
 
@@ -178,7 +178,7 @@ class Sandbox:
                 return f"the test imports numpy, which the judge cannot use: {error}"
         return ""
 
-    def _start_slot(self, in_guest: bool | None = None) -> Slot:
+    def _start_slot(self, in_guest: bool | None = None) -> JudgeSlot:
         """Processes for tests of the standard library, or, in the guest or in the checker, of the judge's packages."""
         # The checker never imports the operator's packages.
         for_candidates, for_tests = self._python, self._python.without_packages()
@@ -189,13 +189,13 @@ class Sandbox:
                     for_candidates = judge.extend(for_candidates)
                 else:
                     for_tests = judge.extend(for_tests)
-            slot = Slot.start(self._tier, for_candidates, for_tests)
+            slot = JudgeSlot.start(self._tier, for_candidates, for_tests)
         except (PackagesError, ZygoteError) as error:
             raise ZygoteError(f"no process could be started: {error}") from error
         self._landlock_abi = slot.guest.landlock_abi
         return slot
 
-    def programs(self, tools: Tools) -> AbstractContextManager[ProgramSlot]:
+    def open_program_slot(self, tools: Tools) -> AbstractContextManager[ProgramSlot]:
         """A slot that runs programs of another toolchain, for one job. Raises ZygoteError where none can be started."""
         with self._program_pools_lock:
             pool = self._program_pools.get(tools)

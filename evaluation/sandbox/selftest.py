@@ -14,7 +14,7 @@ from typing import Any
 
 from evaluation.sandbox import probes
 from evaluation.sandbox.canaries import Canaries
-from evaluation.sandbox.jobs import clean
+from evaluation.sandbox.jobs import clean_text
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.sandbox import Sandbox
 from evaluation.verdicts import Status
@@ -153,7 +153,9 @@ def _judge(sandbox: Sandbox, corpus: Path, entry: dict[str, str], tasks: dict[st
         ok, note = True, "no scratch folder, by design"
     if not ok:
         note = note or result.detail
-    return SelftestRow(entry["name"], entry["kind"], entry["expected_verdict"], result.status, ok, wall_s, clean(note))
+    return SelftestRow(
+        entry["name"], entry["kind"], entry["expected_verdict"], result.status, ok, wall_s, clean_text(note)
+    )
 
 
 def _measure_memory_mib() -> float:

@@ -21,9 +21,9 @@ from typing import Any
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.inside.plain import CodecError
-from evaluation.sandbox.jobs import SandboxJob, SandboxResult, exit_reason
+from evaluation.sandbox.jobs import SandboxJob, SandboxResult, describe_exit
 from evaluation.sandbox.limits import NOTICEABLE_WAIT_S, Limits
-from evaluation.sandbox.zygotes import Slot
+from evaluation.sandbox.zygotes import JudgeSlot
 from evaluation.verdicts import Status
 
 _VERDICT_BYTES = 2**20
@@ -41,7 +41,7 @@ _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 
 @contextlib.contextmanager
-def stop_with(event: threading.Event) -> Iterator[None]:
+def stop_jobs_on(event: threading.Event) -> Iterator[None]:
     """In the block, setting the event ends this thread's jobs as a timeout does."""
     before = _stop.set(event)
     try:
@@ -67,7 +67,7 @@ class Watched:
     waited_s: float = 0.0
 
 
-def run(slot: Slot, job: SandboxJob, limits: Limits) -> SandboxResult:
+def run_job(slot: JudgeSlot, job: SandboxJob, limits: Limits) -> SandboxResult:
     """Run one job on a slot. Raises ZygoteError where the slot must be discarded."""
     started = time.monotonic()
     with contextlib.ExitStack() as ours:
@@ -81,7 +81,7 @@ def run(slot: Slot, job: SandboxJob, limits: Limits) -> SandboxResult:
             slot.checker.start(limits, [null_output, replies_in, calls_out, verdict_out, _open_job_file(theirs, job)])
         seen = watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes, slot.waited_s)
         seen.wall_s = time.monotonic() - started
-    guest, checker = slot.guest.end(), slot.checker.end()
+    guest, checker = slot.guest.end_job(), slot.checker.end_job()
     return _decide(seen, guest, checker, limits)
 
 
@@ -134,7 +134,7 @@ def watch(
             remaining = deadline + watched.waited_s - time.monotonic()
             if is_stopped():
                 return watched
-            over = remaining <= 0 and not _has_waited(watched, waited_s())
+            over = remaining <= 0 and not _record_wait(watched, waited_s())
             for key, _ in selector.select(max(0.0, min(remaining, longest))):
                 data = os.read(key.fd, 65536)
                 if key.fd == output:
@@ -153,7 +153,7 @@ def watch(
     return watched
 
 
-def _has_waited(watch: Watched, waited_s: float) -> bool:
+def _record_wait(watch: Watched, waited_s: float) -> bool:
     """Note how long the job has waited for a CPU; return whether that is more than was known before."""
     more = waited_s - watch.waited_s
     watch.waited_s = max(watch.waited_s, waited_s)
@@ -190,12 +190,13 @@ def _decide(watch: Watched, guest: dict[str, Any], checker: dict[str, Any], limi
     if verdict is None:
         # Once the candidate has its code, its values may have broken the checker: the failure is the candidate's.
         if not started:
-            unsent = f"the checker ended with {exit_reason(checker['exit_code'])} before the program was sent"
+            unsent = f"the checker ended with {describe_exit(checker['exit_code'])} before the program was sent"
             return result(Status.SANDBOX_ERROR, unsent)
         if out_of_time or float(checker["cpu_s"]) >= limits.cpu_s:
             return result(Status.TIMEOUT, f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
         return result(
-            Status.CRASHED, f"the test's process ended with {exit_reason(checker['exit_code'])} on the values returned"
+            Status.CRASHED,
+            f"the test's process ended with {describe_exit(checker['exit_code'])} on the values returned",
         )
     status, detail = str(verdict["status"]), str(verdict.get("detail", ""))
     if status == Status.SANDBOX_ERROR:
@@ -208,10 +209,11 @@ def _decide(watch: Watched, guest: dict[str, Any], checker: dict[str, Any], limi
     if limits.call_cpu_s is not None and guest["exit_code"] == -signal.SIGPROF:
         return result(Status.TIMEOUT, f"one call used more than {limits.call_cpu_s} CPU seconds")
     if status == Status.CRASHED:
-        detail = f"{detail} ({exit_reason(guest['exit_code'])})"
+        detail = f"{detail} ({describe_exit(guest['exit_code'])})"
     if checker["exit_code"] != 0:
         return result(
-            Status.CRASHED, f"the test's process ended with {exit_reason(checker['exit_code'])} on the values returned"
+            Status.CRASHED,
+            f"the test's process ended with {describe_exit(checker['exit_code'])} on the values returned",
         )
     texts = {key: verdict[key] for key in _TEXTS if isinstance(verdict.get(key), str)}
     calls = verdict.get("calls", 0)

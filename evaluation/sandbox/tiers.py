@@ -34,7 +34,7 @@ class Grant:
     scratch_bytes: int = 0  # the size of the folder SCRATCH; 0 for none
 
 
-NOTHING = Grant()
+NO_GRANT = Grant()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class Tier:
     @property
     def has_scratch(self) -> bool:
         """Return whether a zygote can have a private file system of a limited size."""
-        return self.namespaces and _limits_size()
+        return self.namespaces and _supports_size_limit()
 
     def root_names(self, interpreter: Interpreter) -> list[str]:
         """Return the names that a listing of / may show inside: those bound there, none without a mount tree."""
         paths = (*interpreter.trees, interpreter.executable, *(path for _, path in interpreter.links), "/dev", "/tmp")
         return sorted({path.split("/")[1] for path in paths}) if self.namespaces else []
 
-    def command(self, interpreter: Interpreter, arguments: list[str], grant: Grant) -> list[str]:
+    def build_command(self, interpreter: Interpreter, arguments: list[str], grant: Grant) -> list[str]:
         """Return the command line that runs the interpreter with `arguments` in this tier.
 
         Raises RuntimeError where a program that the tier needs is not installed.
@@ -72,7 +72,7 @@ class Tier:
         bwrap = _find_bwrap()
         if bwrap is None:
             raise RuntimeError("bubblewrap (bwrap) is not installed")
-        return [bwrap, *_list_settings(interpreter, self.disable_userns, grant), "--", *inner]
+        return [bwrap, *_build_bwrap_options(interpreter, self.disable_userns, grant), "--", *inner]
 
 
 def _find_bwrap() -> str | None:
@@ -80,7 +80,7 @@ def _find_bwrap() -> str | None:
 
 
 @functools.cache
-def _limits_size() -> bool:
+def _supports_size_limit() -> bool:
     """Whether bubblewrap can limit the size of a file system in memory: since 0.7."""
     try:
         done = subprocess.run([_find_bwrap() or "", "--version"], capture_output=True, timeout=20, check=True)
@@ -90,7 +90,7 @@ def _limits_size() -> bool:
     return version is not None and (int(version[1]), int(version[2])) >= (0, 7)
 
 
-def _list_settings(interpreter: Interpreter, disable_userns: bool, grant: Grant) -> list[str]:
+def _build_bwrap_options(interpreter: Interpreter, disable_userns: bool, grant: Grant) -> list[str]:
     identity = ["--uid", str(NOBODY), "--gid", str(NOBODY), "--clearenv", "--setenv", "PYTHONHASHSEED", "0"]
     namespaces = [f"--unshare-{name}" for name in ("user", "ipc", "pid", "net", "uts", "cgroup-try")]
     guards = ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]

@@ -21,7 +21,7 @@ import psutil
 from evaluation.sandbox import filters
 from evaluation.sandbox.interpreter import Interpreter, get_dropped_identity
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.tiers import NOTHING, PRELOAD, SCRATCH, Grant, Tier
+from evaluation.sandbox.tiers import NO_GRANT, PRELOAD, SCRATCH, Grant, Tier
 
 _START_S = 20.0
 _START_WITH_PROJECT_S = 180.0
@@ -59,7 +59,7 @@ class Zygote:
     role: str
     tier: Tier
     interpreter: Interpreter
-    grant: Grant = NOTHING
+    grant: Grant = NO_GRANT
     landlock_abi: int = 0
     other_threads: int = 0
     _process: subprocess.Popen[bytes] = field(init=False, repr=False)
@@ -67,15 +67,15 @@ class Zygote:
 
     def __post_init__(self) -> None:
         try:
-            policy = filters.build(self._runs)
+            policy = filters.build_filter(self._filter_kind)
         except (OSError, ValueError, RuntimeError) as error:
             raise ZygoteError(str(error)) from error
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
         with theirs:
             try:
-                arguments = ["-c", _LOADER, str(theirs.fileno()), mark()]
-                command = self.tier.command(self.interpreter, arguments, self.grant)
+                arguments = ["-c", _LOADER, str(theirs.fileno()), get_mark()]
+                command = self.tier.build_command(self.interpreter, arguments, self.grant)
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                     pass_fds=[theirs.fileno()], env={"PYTHONHASHSEED": "0"}, cwd="/", start_new_session=True,
@@ -90,12 +90,12 @@ class Zygote:
         try:
             self._boot(policy)
         except (OSError, ValueError, RuntimeError) as error:
-            reason = self._stderr_line() or str(error) or type(error).__name__
+            reason = self._kill_and_read_stderr() or str(error) or type(error).__name__
             self.close()
             raise ZygoteError(reason) from error
 
     @property
-    def _runs(self) -> Literal["python", "program", "compiler", "writer"]:
+    def _filter_kind(self) -> Literal["python", "program", "compiler", "writer"]:
         if self.grant.scratch_bytes:
             return "writer"
         if self.role != "launcher":
@@ -146,7 +146,7 @@ class Zygote:
         except OSError as error:
             raise ZygoteError(f"the {self.role} zygote has ended: {error}") from error
 
-    def end(self) -> dict[str, Any]:
+    def end_job(self) -> dict[str, Any]:
         """Kill the rest of the job; return exit_code and cpu_s. Raises ZygoteError."""
         try:
             self._control.send(b"end")
@@ -161,7 +161,7 @@ class Zygote:
         """
         waited_ns = 0
         with contextlib.suppress(psutil.Error, OSError, ValueError):
-            for process in self._job():
+            for process in self._list_job_processes():
                 for thread in Path(f"/proc/{process.pid}/task").iterdir():
                     waited_ns += int((thread / "schedstat").read_text().split()[1])
         return waited_ns / 1e9
@@ -169,19 +169,19 @@ class Zygote:
     def memory_bytes(self) -> int:
         """Return the resident memory of the running job; 0 where /proc hides other users' processes."""
         with contextlib.suppress(psutil.Error, OSError):
-            return sum(process.memory_info().rss for process in self._job())
+            return sum(process.memory_info().rss for process in self._list_job_processes())
         return 0
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of all processes of the running job; 0 where /proc hides other users' processes."""
         used_s = 0.0
         with contextlib.suppress(psutil.Error, OSError):
-            for process in self._job():
+            for process in self._list_job_processes():
                 with contextlib.suppress(psutil.Error):  # it has ended since
                     used_s += sum(process.cpu_times()[:4])
         return used_s
 
-    def _job(self) -> list[psutil.Process]:
+    def _list_job_processes(self) -> list[psutil.Process]:
         """The processes of the running job."""
         inside = [each for each in _find_family(self._process.pid) if each.name() != "bwrap"]
         return inside[1:]  # the first is the zygote itself
@@ -193,7 +193,7 @@ class Zygote:
         answer: dict[str, Any] = json.loads(message)
         return answer
 
-    def _stderr_line(self) -> str:
+    def _kill_and_read_stderr(self) -> str:
         self._control.close()
         self._process.kill()
         try:
@@ -212,14 +212,14 @@ class Zygote:
 
 
 @dataclass
-class Slot:
+class JudgeSlot:
     """Two zygotes with separate interpreters: one for candidates, one for tests."""
 
     guest: Zygote
     checker: Zygote
 
     @classmethod
-    def start(cls, tier: Tier, for_candidates: Interpreter, for_tests: Interpreter) -> Slot:
+    def start(cls, tier: Tier, for_candidates: Interpreter, for_tests: Interpreter) -> JudgeSlot:
         """Start both. Raises ZygoteError."""
         guest = Zygote("guest", tier, for_candidates)
         try:
@@ -239,7 +239,7 @@ class Slot:
                 zygote.close()
 
 
-def mark() -> str:
+def get_mark() -> str:
     """Return the word that marks the command lines of this process's zygotes and of their forks, and no others.
 
     It is random and not the pid: a program under test can read its command line in memory.

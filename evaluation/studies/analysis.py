@@ -15,9 +15,9 @@ from evaluation.studies.answer import BudgetAnswer, answer_at, list_named_budget
 from evaluation.studies.arms import ArmComparison
 from evaluation.studies.paper_table import PaperRow, build_paper_table
 from evaluation.studies.samples import FamilySamples, compare_samples
-from evaluation.studies.speculation import Speculation, measure_speculation
+from evaluation.studies.speculation import SpeculationPair, measure_speculation
 
-FEW = 4
+N_TABLE_BUDGETS = 4
 """Budgets at which tables show Pass@First and Pass@All."""
 
 SHARES = (0.2, 0.4, 0.6, 0.8)
@@ -44,7 +44,7 @@ class ArmCurve:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ShareReached:
     """The smallest budget at which Pass@First is at least a share."""
 
     share: float
@@ -71,12 +71,12 @@ class Analysis:
     budgets: tuple[float, ...]  # round ones up to the study's own, which is the last: the grid of the frontiers
     curves: tuple[ArmCurve, ...]
     answers: tuple[BudgetAnswer, ...]  # at `list_named_budgets`, with the usual margin
-    reached: tuple[Reached, ...]  # the budget that each share of the tasks takes
+    reached: tuple[ShareReached, ...]  # the budget that each share of the tasks takes
     frontier_first: tuple[FrontierPoint, ...]  # by Pass@First, at each of `budgets`
     frontier_all: tuple[FrontierPoint, ...]  # by Pass@All
     paper_table: tuple[PaperRow, ...]
     samples: tuple[FamilySamples, ...]  # at a few budgets, from where the arms begin to differ to the study's own
-    speculation: tuple[Speculation, ...]  # at the same budgets
+    speculation: tuple[SpeculationPair, ...]  # at the same budgets
 
     @property
     def tasks_common(self) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def analyse(compared: ArmComparison) -> Analysis:
     if not 0 < compared.end_s < math.inf:
         raise MetricError(f"the budget of the study is {compared.end_s} s: it must be a number above 0")
     budgets = list_study_budgets(compared.end_s)
-    curves, few = compared.curves, find_distinguishing_budgets(compared, budgets, FEW)
+    curves, few = compared.curves, find_distinguishing_budgets(compared, budgets, N_TABLE_BUDGETS)
     return Analysis(
         compared=compared,
         budgets=budgets,
@@ -119,8 +119,8 @@ def analyse(compared: ArmComparison) -> Analysis:
         ),
         answers=tuple(answer_at(compared, budget) for budget in list_named_budgets(compared.end_s)),
         reached=tuple(_find_reached(compared, curves, share) for share in SHARES),
-        frontier_first=tuple(_find_leader(compared, "first", budget) for budget in budgets),
-        frontier_all=tuple(_find_leader(compared, "all", budget) for budget in budgets),
+        frontier_first=tuple(_build_frontier_point(compared, "first", budget) for budget in budgets),
+        frontier_all=tuple(_build_frontier_point(compared, "all", budget) for budget in budgets),
         paper_table=build_paper_table(compared),
         samples=compare_samples(compared, few),
         speculation=measure_speculation(compared, few),
@@ -132,7 +132,7 @@ def find_distinguishing_budgets(compared: ArmComparison, budgets: Sequence[float
     to the last; if none is, from the first at which a task is solved."""
     columns = range(len(budgets))
     separated = (column for column in columns if any(_is_separating(compared, one, budgets[column]) for one in FIGURES))
-    solved = (column for column in columns if compared.outcomes.solved("all", budgets[column]).any())
+    solved = (column for column in columns if compared.outcomes.find_solved("all", budgets[column]).any())
     start = next(separated, next(solved, columns[-1]))
     return tuple(budgets[k] for k in sorted(set(np.linspace(start, columns[-1], count).round().astype(int))))
 
@@ -145,7 +145,7 @@ def _is_separating(compared: ArmComparison, figure: Figure, budget_s: float) -> 
     return any(compared.decide(figure, best, other, budget_s).a_is_better for other in others)
 
 
-def _find_reached(compared: ArmComparison, curves: Sequence[Curve], share: float) -> Reached:
+def _find_reached(compared: ArmComparison, curves: Sequence[Curve], share: float) -> ShareReached:
     """The arm that reaches the share first, read off the exact curves."""
     times = [
         (next(budget for budget, value in zip(one.budgets, one.pass_first, strict=True) if value >= share), arm)
@@ -153,10 +153,10 @@ def _find_reached(compared: ArmComparison, curves: Sequence[Curve], share: float
         if max(one.pass_first) >= share
     ]
     budget_s, arm = min(times, key=lambda found: (found[0], found[1].cost_s), default=(None, None))
-    return Reached(share, budget_s, arm.name if arm else None)
+    return ShareReached(share, budget_s, arm.name if arm else None)
 
 
-def _find_leader(compared: ArmComparison, figure: Figure, budget_s: float) -> FrontierPoint:
+def _build_frontier_point(compared: ArmComparison, figure: Figure, budget_s: float) -> FrontierPoint:
     arm = compared.find_leader(figure, budget_s)
     if arm is None:
         return FrontierPoint(budget_s, None, 0.0, 0.0, too_close=False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from evaluation.decisions import MARGIN, PairDecision, Verdict
+from evaluation.decisions import MARGIN, PairDecision, PairVerdict
 from evaluation.outcomes import Figure
 from evaluation.studies.arms import ArmComparison
 
-NAMED = (1.0, 2.0, 3.0, 5.0, 10.0)
+ANSWER_BUDGETS = (1.0, 2.0, 3.0, 5.0, 10.0)
 """Budgets in seconds at which a study gives its answer, beside its own."""
 
 
@@ -18,7 +18,7 @@ class CheaperArm:
     """An arm that costs less than the one to use. Differences are shares of the tasks, this arm minus the other."""
 
     arm: str
-    verdict: Verdict
+    verdict: PairVerdict
     difference: float
     worse_by_at_most: float  # the one-sided limit, at least 0
 
@@ -40,7 +40,7 @@ class BudgetAnswer:
     use_pass_all: float
     # "better" than every other arm; "as_good": no other arm is more than the margin better; else "undecided": `use` is
     # the best so far. None for a single arm
-    verdict: Verdict | None
+    verdict: PairVerdict | None
     margin: float
     against: str | None  # the arm that the verdict is about
     difference: float | None  # Pass@First of `use` - `against`
@@ -52,14 +52,14 @@ class BudgetAnswer:
     n_arms: int  # that were compared
 
     @property
-    def mentioned(self) -> tuple[CheaperArm, ...]:
+    def cheaper_not_worse(self) -> tuple[CheaperArm, ...]:
         """The cheaper arms that are not shown to be worse."""
         return tuple(one for one in self.cheaper if one.verdict != "better")
 
 
 def list_named_budgets(budget_s: float) -> tuple[float, ...]:
     """The budgets in seconds at which a study of this budget gives its answer."""
-    return (*(budget for budget in NAMED if budget < budget_s), budget_s)
+    return (*(budget for budget in ANSWER_BUDGETS if budget < budget_s), budget_s)
 
 
 def answer_at(arms: ArmComparison, budget_s: float, margin: float = MARGIN) -> BudgetAnswer:
@@ -105,7 +105,7 @@ class ArmChoice:
 
     best: int
     use: int
-    verdict: Verdict | None
+    verdict: PairVerdict | None
     against: int | None
     pair: PairDecision | None
     as_good: tuple[int, ...]
@@ -147,7 +147,7 @@ def choose_arm(
     undecided = [other for other in others if other not in beaten and other not in as_good]
     if not others:
         return ArmChoice(best, use, None, None, None, (), ())
-    verdict: Verdict = "undecided" if undecided else "as_good" if as_good else "better"
+    verdict: PairVerdict = "undecided" if undecided else "as_good" if as_good else "better"
     against = undecided[0] if undecided else best if use != best else (as_good or others)[0]
     return ArmChoice(
         best, use, verdict, against, pairs[against], tuple(sorted(as_good, key=cost_s.__getitem__)), tuple(undecided)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 
-def order(n_arms: int, block: int, seed: int) -> tuple[int, ...]:
+def order_arms(n_arms: int, block: int, seed: int) -> tuple[int, ...]:
     """The arms, 0 to `n_arms` - 1, in the order of their turns in block number `block` (from 0) of the tasks.
 
     A balanced Latin square (E. J. Williams, Australian Journal of Scientific Research A2, 1949). Over a whole square,
@@ -30,8 +30,8 @@ def order(n_arms: int, block: int, seed: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=32)
-def places(n_tasks: int, seed: int) -> tuple[int, ...]:
-    """When each task has its turn: `places[i]` is the position, from 0, of task i in the order of work.
+def compute_task_positions(n_tasks: int, seed: int) -> tuple[int, ...]:
+    """When each task has its turn: item i is the position, from 0, of task i in the order of work.
 
     The test that drops arms early (racing.py) assumes that the next task is like the last ones, and datasets begin with
     easy tasks. What a study has done when it is stopped early is then also a random part of its tasks.

@@ -16,7 +16,7 @@ ALPHA = 0.05
 SHORTEST_S = 1.0
 """Budgets of interest start at one second: below it hardly any answer is complete."""
 
-MOST_BUDGETS = 3
+MAX_BUDGETS = 3
 """At an eighth of the budget hardly any answer is complete, and an arm that nobody beats there is never dropped."""
 
 
@@ -37,7 +37,7 @@ def list_budgets_of_interest(budget_s: float) -> tuple[float, ...]:
 
     They depend on nothing but the budget, so that no result can choose the budgets at which it is tested.
     """
-    halves = [budget_s / 2**power for power in range(MOST_BUDGETS)]
+    halves = [budget_s / 2**power for power in range(MAX_BUDGETS)]
     return tuple(sorted(half for half in halves if half >= SHORTEST_S or half == budget_s))
 
 
@@ -67,12 +67,12 @@ def find_dropped(arms: ArmComparison, started: int, budgets: Sequence[float], al
     threshold = started * (started - 1) / alpha
     places, found = range(len(arms.arms)), []
     for worse in places:
-        drops = [_drop(arms, worse, better, budgets, threshold) for better in places if better != worse]
+        drops = [_find_drop(arms, worse, better, budgets, threshold) for better in places if better != worse]
         found.append(max((drop for drop in drops if drop), key=lambda drop: min(drop.e_values), default=None))
     return tuple(drop for drop in found if drop)
 
 
-def _drop(arms: ArmComparison, worse: int, better: int, budgets: Sequence[float], threshold: float) -> Drop | None:
+def _find_drop(arms: ArmComparison, worse: int, better: int, budgets: Sequence[float], threshold: float) -> Drop | None:
     """The verdict on one ordered pair."""
     solved = {budget: [arms.count("all", arm, budget) for arm in (worse, better)] for budget in budgets}
     seen = [budget for budget, counts in solved.items() if any(counts)]

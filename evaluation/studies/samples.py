@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluation.decisions import Verdict
+from evaluation.decisions import PairVerdict
 from evaluation.outcomes import FIGURES, Figure
 from evaluation.studies.answer import choose_arm
 from evaluation.studies.arms import ArmComparison
@@ -48,8 +48,8 @@ class FamilySamples:
     rows: tuple[tuple[BudgetCell, ...], ...]
     enough_first: tuple[int | None, ...]
     enough_all: tuple[int | None, ...]
-    verdict_first: tuple[Verdict | None, ...]
-    verdict_all: tuple[Verdict | None, ...]
+    verdict_first: tuple[PairVerdict | None, ...]
+    verdict_all: tuple[PairVerdict | None, ...]
 
 
 def compare_samples(arms: ArmComparison, budgets: Sequence[float]) -> tuple[FamilySamples, ...]:
@@ -104,6 +104,6 @@ def _build_cell(arms: ArmComparison, place: int, budget_s: float, *, best: bool)
 
 def _choose_n(
     arms: ArmComparison, figure: Figure, budget_s: float, places: Sequence[int]
-) -> tuple[int | None, Verdict | None]:
+) -> tuple[int | None, PairVerdict | None]:
     choice = choose_arm(arms, figure, budget_s, among=places)
     return (None, None) if choice is None else (arms.arms[choice.use].n, choice.verdict)

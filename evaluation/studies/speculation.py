@@ -36,7 +36,7 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True)
-class Speculation:
+class SpeculationPair:
     """Two arms that differ only in how they draft: regular decoding (`plain`) and a speculative one.
 
     `gains` has no entry for budgets at which regular decoding has solved nothing: there is no quality to reach.
@@ -48,10 +48,10 @@ class Speculation:
     gains: tuple[Gain, ...]
 
 
-def measure_speculation(arms: ArmComparison, budgets: Sequence[float]) -> tuple[Speculation, ...]:
+def measure_speculation(arms: ArmComparison, budgets: Sequence[float]) -> tuple[SpeculationPair, ...]:
     """Each speculative arm against each regular arm of its pair, at these budgets."""
     return tuple(
-        Speculation(plain.name, arm.name, arm.n, _compute_gains(arms, regular, place, budgets))
+        SpeculationPair(plain.name, arm.name, arm.n, _compute_gains(arms, regular, place, budgets))
         for place, arm in enumerate(arms.arms)
         for regular, plain in enumerate(arms.arms)
         if arm.speculative and not plain.speculative and arm.pair == plain.pair
@@ -59,7 +59,7 @@ def measure_speculation(arms: ArmComparison, budgets: Sequence[float]) -> tuple[
 
 
 def _compute_gains(arms: ArmComparison, plain: int, arm: int, budgets: Sequence[float]) -> tuple[Gain, ...]:
-    at, first, _ = arms.outcomes.solved_at_changes((plain, arm), arms.end_s)
+    at, first, _ = arms.outcomes.find_solved_at_changes((plain, arm), arms.end_s)
     shares = first.mean(axis=1)
     times = _find_equal_quality(shares[0], shares[1], at, budgets)
     # Each resample draws the same tasks for both arms.

@@ -24,7 +24,7 @@ class Tokenizer:
 def test_a_function_is_asked_in_the_chat_form_of_evaluations():
     asking = training_prompts.build_asking(Tokenizer(), has_chat_template=True)
     rendered = asking.render(FUNCTION)
-    expected = prompting.build(Task("", FUNCTION.text, "mean", "", ""), "chat")
+    expected = prompting.build_prompt(Task("", FUNCTION.text, "mean", "", ""), "chat")
     assert rendered.prompt == f"<user>{expected.messages[0]['content']}</user><model>{expected.reply_prefix}"
     assert rendered.stop == expected.stop
     assert asking.render(INSTRUCTION).prompt == f"<user>{INSTRUCTION.text}</user><model>"
@@ -41,13 +41,13 @@ def test_a_base_model_continues_code_and_invents_nothing():
     assert asking.opening is None
     rendered = asking.render(FUNCTION)
     assert rendered.prompt == FUNCTION.text
-    assert rendered.stop == prompting.build(Task("", FUNCTION.text, "mean", "", ""), "completion").stop
+    assert rendered.stop == prompting.build_prompt(Task("", FUNCTION.text, "mean", "", ""), "completion").stop
     assert asking.render(INSTRUCTION).prompt == f"# {INSTRUCTION.text}\n"
 
 
 def test_the_tasks_of_all_datasets_are_kept_out_imported_ones_too(ctx, additions):
     known = OverlapFilter(training_prompts.list_evaluated_texts(ctx))
-    assert all(known.shares(task.prompt) for task in dataset_files.load("humaneval").tasks)
+    assert all(known.shares(task.prompt) for task in dataset_files.load_bundled_dataset("humaneval").tasks)
     planted = "the words of a task that somebody has imported here are never to be learned by heart"
     assert not known.shares(planted)
     from app.core.states import DatasetKind

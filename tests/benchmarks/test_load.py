@@ -20,7 +20,7 @@ from benchmarks._load_figures import MeasuredService, build_sentences, compute_f
 from benchmarks._load_grading import Judge
 from benchmarks._load_service import ServiceError, serve_own
 from evaluation.datasets import Task
-from evaluation.load_metrics import LoadedRequest, build_point
+from evaluation.load_metrics import LoadTestRequest, build_point
 from evaluation.metrics import SampleOutcome
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.decoding.conftest import byte_tokenizer, tiny_qwen2
@@ -193,7 +193,7 @@ def service_at(right: dict[float | None, int], requests: int = 20) -> MeasuredSe
     measured = MeasuredService()
     for rate, count in right.items():
         asked = [
-            LoadedRequest(
+            LoadTestRequest(
                 f"{rate}/{i}",
                 "answered",
                 (SampleOutcome(f"{rate}/{i}", 0, 1.0, -0.1, i < count, 10),),

@@ -13,7 +13,7 @@ from pathlib import Path
 from evaluation import dataset_files, exchange
 from evaluation.datasets import Task
 
-HUMANEVAL = dataset_files.load("humaneval")
+HUMANEVAL = dataset_files.load_bundled_dataset("humaneval")
 ANSWERS = Path(__file__).parent / "answers.jsonl.gz"
 """What three real models answered to HumanEval's tasks; docs/datasets.md says how they were asked."""
 

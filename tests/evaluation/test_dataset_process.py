@@ -35,14 +35,14 @@ def file(*rows) -> bytes:
 
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch):
-    monkeypatch.setattr(dataset_process, "CHECKED_HERE", 0)
-    monkeypatch.setattr(dataset_files, "_check", None)  # whatever is compiled, is compiled elsewhere
+    monkeypatch.setattr(dataset_process, "MAX_CHARS_HERE", 0)
+    monkeypatch.setattr(dataset_files, "_check_task", None)  # whatever is compiled, is compiled elsewhere
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_tasks_of_every_format_are_the_same(monkeypatch, pack):
     data = pack(file(ROW, INFILL, MBPP))
-    apart = dataset_process.load_apart(data, "mixed", "mixed.jsonl")
+    apart = dataset_process.parse_dataset_apart(data, "mixed", "mixed.jsonl")
     monkeypatch.undo()
     assert apart == dataset_files.parse_dataset(data, "mixed", "mixed.jsonl")
     assert len(apart.tasks) == 3
@@ -59,7 +59,7 @@ def test_tasks_of_every_format_are_the_same(monkeypatch, pack):
 )
 def test_a_fault_is_the_same_sentence(monkeypatch, rows):
     with pytest.raises(DatasetError) as apart:
-        dataset_process.load_apart(file(*rows), "bad", "bäd\n.jsonl")
+        dataset_process.parse_dataset_apart(file(*rows), "bad", "bäd\n.jsonl")
     monkeypatch.undo()
     with pytest.raises(DatasetError) as here:
         dataset_files.parse_dataset(file(*rows), "bad", "bäd\n.jsonl")
@@ -69,4 +69,4 @@ def test_a_fault_is_the_same_sentence(monkeypatch, rows):
 def test_a_parser_that_dies_is_one_sentence(monkeypatch):
     monkeypatch.setattr(dataset_process, "_SERVE", "import os; os.abort()")
     with pytest.raises(DatasetError, match=r"t\.jsonl cannot be checked"):
-        dataset_process.load_apart(file(ROW), "t", "t.jsonl")
+        dataset_process.parse_dataset_apart(file(ROW), "t", "t.jsonl")

@@ -38,7 +38,7 @@ def file(*rows: dict[str, Any]) -> bytes:
 
 
 def test_humaneval_is_the_published_file() -> None:
-    dataset = dataset_files.load("humaneval")
+    dataset = dataset_files.load_bundled_dataset("humaneval")
     assert len(dataset.tasks) == 164
     assert dataset.sha256 == "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
     assert [t.task_id for t in dataset.tasks] == [f"HumanEval/{i}" for i in range(164)]
@@ -47,7 +47,7 @@ def test_humaneval_is_the_published_file() -> None:
 
 def test_an_unknown_name_says_what_there_is() -> None:
     with pytest.raises(DatasetError, match="humaneval"):
-        dataset_files.load("humaneval2")
+        dataset_files.load_bundled_dataset("humaneval2")
 
 
 def test_a_file_is_known_by_its_sha256_zipped_or_not(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_bad_mbpp_field_is_named(change: dict[str, Any], message: str) -> None
 
 
 def test_tasks_are_selected_in_file_order_and_unknown_ids_refused() -> None:
-    dataset = dataset_files.load("humaneval")
+    dataset = dataset_files.load_bundled_dataset("humaneval")
     assert [t.task_id for t in dataset.select(["HumanEval/5", "HumanEval/2"])] == ["HumanEval/2", "HumanEval/5"]
     with pytest.raises(DatasetError, match=r"did you mean HumanEval/5\?"):
         dataset.select(["humaneval/5"])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from evaluation import dataset_files, exchange
 from evaluation.datasets import Task
-from evaluation.exchange import ExchangeError, Format, format_lines
+from evaluation.exchange import ExchangeError, ExportFormat, format_lines
 from evaluation.extraction import extract
 
 FIELDS = {
@@ -27,12 +27,12 @@ FIELDS = {
     **dict.fromkeys(("mean_logprob", "finished_s", "queue_s"), float),
     **dict.fromkeys(("verdict", "failure", "detail", "trust"), str),
 }
-HUMANEVAL = dataset_files.load("humaneval")
+HUMANEVAL = dataset_files.load_bundled_dataset("humaneval")
 
 
-def read(*arguments: Any) -> list[exchange.Record]:
+def read(*arguments: Any) -> list[exchange.SampleRecord]:
     """All records of a file."""
-    return list(exchange.read(*arguments))
+    return list(exchange.read_records(*arguments))
 
 
 def record(task_id: str, index: int, raw: str, verdict: str | None = "passed", **more: Any) -> dict[str, Any]:
@@ -57,7 +57,7 @@ RECORDS = [
 ]
 
 
-def text(form: Format, records: list[dict[str, Any]] = RECORDS) -> str:
+def text(form: ExportFormat, records: list[dict[str, Any]] = RECORDS) -> str:
     return "".join(format_lines(records, form, HUMANEVAL, FIELDS))
 
 
@@ -211,7 +211,7 @@ def test_a_small_file_of_many_samples_or_of_one_long_line_takes_little_memory(mo
     data = gzip.compress(row.encode() * 5_000)
     bombs = [gzip.compress(bomb) for bomb in (b" " * 2**25, row.encode() * 15_000)]
     tracemalloc.start()
-    assert sum(1 for _ in exchange.read(data, "x", HUMANEVAL, FIELDS)) == 5_000
+    assert sum(1 for _ in exchange.read_records(data, "x", HUMANEVAL, FIELDS)) == 5_000
     assert tracemalloc.get_traced_memory()[1] < 12 * 2**20 < len(row) * 5_000 * 2
     monkeypatch.setattr("evaluation.jsonlines.MAX_BYTES", 2**20)
     tracemalloc.reset_peak()

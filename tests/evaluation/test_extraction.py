@@ -18,7 +18,7 @@ from evaluation.extraction import MAX_CHARS, MAX_READ, VERSION, extract
 from evaluation.prompting import MODES
 from evaluation.source import compile_error, list_defined_names, parse
 
-HUMANEVAL = dataset_files.load("humaneval")
+HUMANEVAL = dataset_files.load_bundled_dataset("humaneval")
 
 ADD = Task(
     task_id="T/0",

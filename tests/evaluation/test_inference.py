@@ -49,13 +49,13 @@ def test_mcnemar_by_the_table(wins: int, losses: int, p: float) -> None:
 
 @pytest.mark.parametrize(("discordant", "points"), [(0.05, 4.9), (0.10, 6.9), (0.20, 9.8)])
 def test_the_detectable_difference_of_164_tasks_by_the_table(discordant: float, points: float) -> None:
-    assert 100 * inference.compute_detectable(164, discordant) == pytest.approx(points, abs=0.05)
+    assert 100 * inference.compute_detectable_difference(164, discordant) == pytest.approx(points, abs=0.05)
 
 
 def test_a_difference_of_the_detectable_size_is_found_four_times_in_five() -> None:
     rng = np.random.default_rng(1)
     n, discordant = 400, 0.2
-    delta = inference.compute_detectable(n, discordant)
+    delta = inference.compute_detectable_difference(n, discordant)
     up, down = (discordant + delta) / 2, (discordant - delta) / 2
     drawn = rng.multinomial(n, [up, down, 1 - discordant], size=2000)
     p = functools.cache(inference.mcnemar)
@@ -64,10 +64,12 @@ def test_a_difference_of_the_detectable_size_is_found_four_times_in_five() -> No
 
 
 def test_detectable_assumes_that_one_task_may_differ_and_never_exceeds_everything() -> None:
-    assert inference.compute_detectable(164, 0.0) == pytest.approx(inference.compute_detectable(164, 1 / 164))
-    assert inference.compute_detectable(2, 1.0) == 1.0
+    assert inference.compute_detectable_difference(164, 0.0) == pytest.approx(
+        inference.compute_detectable_difference(164, 1 / 164)
+    )
+    assert inference.compute_detectable_difference(2, 1.0) == 1.0
     with pytest.raises(MetricError):
-        inference.compute_detectable(0, 0.1)
+        inference.compute_detectable_difference(0, 0.1)
 
 
 def test_a_comparison_counts_wins_losses_and_ties() -> None:
@@ -78,7 +80,7 @@ def test_a_comparison_counts_wins_losses_and_ties() -> None:
     assert (comparison.a, comparison.b) == pytest.approx((109 / 164, 101 / 164))
     assert comparison.delta == pytest.approx(8 / 164)
     assert comparison.p == pytest.approx(0.0215, abs=1e-4)
-    assert comparison.detectable == pytest.approx(inference.compute_detectable(164, 10 / 164))
+    assert comparison.detectable == pytest.approx(inference.compute_detectable_difference(164, 10 / 164))
 
 
 def test_swapping_the_runs_mirrors_the_comparison() -> None:

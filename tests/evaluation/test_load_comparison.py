@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evaluation.load_comparison import (
-    LoadedService,
+    LoadTestResult,
     PromptTally,
     RateResult,
     bound_capacity,
@@ -69,7 +69,7 @@ def service(*rights, prompts=20, rates=(0.2, 0.5, 1.0), idle=10):
         for rate, right in zip(rates, rights, strict=True)
     ]
     own = RateResult(0.0, idle / prompts, [(1, 1)] * idle + [(1, 0)] * (prompts - idle))
-    return LoadedService(own, tried)
+    return LoadTestResult(own, tried)
 
 
 def test_what_is_shown_of_a_capacity_is_a_range_of_tried_rates():

@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.load_comparison import RateResult, find_capacity
-from evaluation.load_metrics import LoadedRequest, build_point
+from evaluation.load_metrics import LoadTestRequest, build_point
 from evaluation.metrics import MetricError, SampleOutcome
 
 BUDGET_S = 5.0
 
 
-def asked(key: str, *samples: tuple[float | None, float, bool], answer_s: float = 4.0, **more) -> LoadedRequest:
+def asked(key: str, *samples: tuple[float | None, float, bool], answer_s: float = 4.0, **more) -> LoadTestRequest:
     """A request answered with samples (finished_s, mean log-probability, passed) of ten tokens each."""
     outcomes = tuple(SampleOutcome(key, i, at, logprob, ok, 10) for i, (at, logprob, ok) in enumerate(samples))
-    return LoadedRequest(key, "answered", outcomes, answer_s=answer_s, **more)
+    return LoadTestRequest(key, "answered", outcomes, answer_s=answer_s, **more)
 
 
-def measured(*requests: LoadedRequest, **more):
+def measured(*requests: LoadTestRequest, **more):
     return build_point(requests, 0.5, BUDGET_S, **{"window_s": 10.0, "elapsed_s": 20.0, **more})
 
 
@@ -34,9 +34,9 @@ def test_refused_and_failed_requests_count_as_not_solved():
     right = asked("a", (1.0, -0.1, True))
     found = measured(
         right,
-        LoadedRequest("b", "refused", retry_after_s=3.0),
-        LoadedRequest("c", "failed"),
-        LoadedRequest("d", "refused"),
+        LoadTestRequest("b", "refused", retry_after_s=3.0),
+        LoadTestRequest("c", "failed"),
+        LoadTestRequest("d", "refused"),
     )
     assert (found.requests, found.answered, found.refused, found.failed) == (4, 1, 2, 1)
     assert (found.pass_first, found.pass_all) == (0.25, 0.25)
@@ -54,7 +54,7 @@ def test_an_answer_without_a_finished_sample_has_no_first_sample_and_is_over_bud
 
 
 def test_a_rate_at_which_all_was_refused_has_no_times():
-    found = measured(LoadedRequest("a", "refused"), LoadedRequest("b", "refused"))
+    found = measured(LoadTestRequest("a", "refused"), LoadTestRequest("b", "refused"))
     assert (found.pass_first, found.answer_p95_s, found.first_finished_p50_s, found.n_given) == (0.0, None, None, None)
     assert (found.tokens_per_s, found.over_budget) == (0.0, 0.0)
 
@@ -65,12 +65,12 @@ def test_without_requests_there_is_nothing_to_measure():
 
 
 @st.composite
-def requests(draw) -> list[LoadedRequest]:
+def requests(draw) -> list[LoadTestRequest]:
     found = []
     for i in range(draw(st.integers(1, 12))):
         fate = draw(st.sampled_from(["answered", "refused", "failed"]))
         if fate != "answered":
-            found.append(LoadedRequest(f"{i}", fate))
+            found.append(LoadTestRequest(f"{i}", fate))
             continue
         sample = st.tuples(st.none() | st.floats(0, 20), st.floats(-3, 0), st.booleans())
         found.append(asked(f"{i}", *draw(st.lists(sample, max_size=4)), answer_s=draw(st.floats(0, 30))))

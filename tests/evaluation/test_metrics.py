@@ -13,7 +13,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID, MetricError, SampleOutcome
-from evaluation.outcomes import PairedOutcomes, pass_all, pass_first
+from evaluation.outcomes import PairedOutcomes, compute_pass_all, compute_pass_first
 
 
 def sample(
@@ -61,15 +61,15 @@ outcomes = st.lists(
     ],
 )
 def test_the_worked_example(budget: float, by_logprob: float, any_passes: float) -> None:
-    assert pass_first(RUN, budget) == pytest.approx(by_logprob)
-    assert pass_all(RUN, budget) == pytest.approx(any_passes)
+    assert compute_pass_first(RUN, budget) == pytest.approx(by_logprob)
+    assert compute_pass_all(RUN, budget) == pytest.approx(any_passes)
 
 
 def test_a_tie_goes_to_the_lower_index_and_a_missing_logprob_ranks_last() -> None:
     tie = [sample("A", 1, 1.0, False, -0.5), sample("A", 0, 2.0, True, -0.5)]
-    assert pass_first(tie, 5) == 1
-    assert pass_first([sample("A", 0, 1.0, False, None), sample("A", 1, 2.0, True, -5.0)], 5) == 1
-    assert pass_first([sample("A", 0, 1.0, False, math.nan), sample("A", 1, 2.0, True, -5.0)], 5) == 1
+    assert compute_pass_first(tie, 5) == 1
+    assert compute_pass_first([sample("A", 0, 1.0, False, None), sample("A", 1, 2.0, True, -5.0)], 5) == 1
+    assert compute_pass_first([sample("A", 0, 1.0, False, math.nan), sample("A", 1, 2.0, True, -5.0)], 5) == 1
 
 
 @given(outcomes)
@@ -91,7 +91,7 @@ def test_a_curve_is_the_definition_at_every_budget_and_the_order_of_rows_does_no
     ends = [o.finished_s for o in run if o.finished_s is not None and o.finished_s <= 600.0]
     just_before = [math.nextafter(end, 0.0) for end in ends]
     for budget in (*budgets, *ends, *just_before):
-        assert curve.at(budget) == (pass_first(run, budget), pass_all(run, budget))
+        assert curve.at(budget) == (compute_pass_first(run, budget), compute_pass_all(run, budget))
 
 
 def test_a_curve_has_the_budgets_at_which_a_share_changes_and_ends_at_its_own() -> None:
@@ -110,13 +110,13 @@ def test_pass_first_is_the_definition_read_aloud(run: list[SampleOutcome]) -> No
         done = [o for o in run if o.task_id == task and o.finished_s is not None and o.finished_s <= budget]
         ranked = sorted(done, key=lambda o: (-math.inf if o.mean_logprob is None else o.mean_logprob, -o.index))
         right += bool(ranked) and ranked[-1].passed
-    assert pass_first(run, budget) == pytest.approx(right / len(tasks))
+    assert compute_pass_first(run, budget) == pytest.approx(right / len(tasks))
 
 
 @given(outcomes)
 def test_one_sample_per_task_leaves_nothing_to_rank(run: list[SampleOutcome]) -> None:
     single = list({o.task_id: o for o in run}.values())
-    assert pass_first(single, 100) == pass_all(single, 100)
+    assert compute_pass_first(single, 100) == compute_pass_all(single, 100)
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
@@ -179,4 +179,4 @@ def test_the_grid_is_logarithmic_and_holds_the_budgets_users_speak_of() -> None:
 
 def test_nothing_to_measure_is_refused() -> None:
     with pytest.raises(MetricError, match="no runs or no tasks"):
-        pass_first([], 1)
+        compute_pass_first([], 1)

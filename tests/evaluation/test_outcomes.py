@@ -66,10 +66,8 @@ def test_every_run_is_solved_as_the_definitions_say(seed):
         for budget in (*BUDGETS, *(s.finished_s for s in samples if s.finished_s is not None)):
             first, every = ([solve(samples, task, budget)[figure] for task in tasks] for figure in range(2))
             for one in (found, from_samples):
-                assert (one.solved("first", budget)[run].tolist(), one.solved("all", budget)[run].tolist()) == (
-                    first,
-                    every,
-                )
+                solved = [one.find_solved(figure, budget)[run].tolist() for figure in ("first", "all")]
+                assert solved == [first, every]
             if budget <= 9.5:
                 assert curve.at(budget) == (sum(first) / len(tasks), sum(every) / len(tasks))
         for task, seconds in zip(tasks, found.first_correct()[run].tolist(), strict=True):
@@ -85,17 +83,17 @@ def test_the_chosen_sample_is_named_by_its_place_in_the_columns():
     ]
     given = columns([samples], ["t"])
     found = PairedOutcomes(1, ["t"], given)
-    assert found.chosen(0.5)[0, 0] == -1
-    assert [int(given.index[found.chosen(budget)[0, 0]]) for budget in (1.0, 2.0, 9.0)] == [0, 1, 1]
+    assert found.find_chosen(0.5)[0, 0] == -1
+    assert [int(given.index[found.find_chosen(budget)[0, 0]]) for budget in (1.0, 2.0, 9.0)] == [0, 1, 1]
 
 
 def test_runs_of_which_no_sample_finished_solve_nothing():
     samples = [SampleOutcome("t", 0, None, -0.5, True, 1)]
     found = PairedOutcomes(2, ["t"], columns([samples, samples], ["t"]))
-    first, every = found.at(5.0)
+    first, every = found.find_passes(5.0)
     assert not first.any()
     assert not every.any()
-    assert (found.chosen(5.0) == -1).all()
+    assert (found.find_chosen(5.0) == -1).all()
     assert np.isnan(found.first_correct()).all()
     assert found.curve(1, 5.0) == Curve((5.0,), (0.0,), (0.0,))
 

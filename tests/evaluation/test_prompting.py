@@ -9,37 +9,37 @@ import pytest
 from decoding.models.infilling import FORMATS
 from evaluation import dataset_files
 from evaluation.datasets import Task
-from evaluation.prompting import BLOCK_STOP, MODES, PROGRAM_STOP, VERSIONS, Mode, PromptError, build
+from evaluation.prompting import BLOCK_STOP, MODES, PROGRAM_STOP, VERSIONS, Mode, PromptError, build_prompt
 
-TASKS = dataset_files.load("humaneval").tasks
+TASKS = dataset_files.load_bundled_dataset("humaneval").tasks
 QWEN, *_ = FORMATS
 GAP = Task("I/0", "def f():\n", "f", "", "", suffix="    return 1\n", stop=("\n",))
 
 
 def test_completion_sends_the_prompts_bytes() -> None:
     for task in TASKS:
-        prompt = build(task, "completion")
+        prompt = build_prompt(task, "completion")
         assert (prompt.text, prompt.messages, prompt.reply_prefix) == (task.prompt, None, "")
         assert prompt.version == VERSIONS["completion"]
 
 
 def test_raw_sends_the_prompts_bytes_and_stops_only_where_the_task_says() -> None:
-    prompt = build(Task("t", "  def f():\n", "f", "", "", stop=("\n\n",)), "raw")
+    prompt = build_prompt(Task("t", "  def f():\n", "f", "", "", stop=("\n\n",)), "raw")
     assert (prompt.text, prompt.stop) == ("  def f():\n", ("\n\n",))
 
 
 def test_raw_sends_a_clients_messages_and_token_ids_as_they_are() -> None:
     said = ({"role": "system", "content": "a"}, {"role": "user", "content": "b"})
-    prompt = build(Task("t", "to read", "", "", "", stop=("x",), messages=said), "raw")
+    prompt = build_prompt(Task("t", "to read", "", "", "", stop=("x",), messages=said), "raw")
     assert (prompt.text, prompt.messages, prompt.reply_prefix, prompt.stop) == (None, list(said), "", ("x",))
-    prompt = build(Task("t", "", "", "", "", prompt_token_ids=(5, 6)), "raw")
+    prompt = build_prompt(Task("t", "", "", "", "", prompt_token_ids=(5, 6)), "raw")
     assert (prompt.text, prompt.messages, prompt.token_ids) == (None, None, (5, 6))
 
 
 def test_no_stop_cuts_a_reference_solution() -> None:
     for task in TASKS:
-        assert not [s for s in build(task, "completion").stop if s in task.canonical_solution]
-        assert not [s for s in build(task, "chat").stop if s in task.prompt + task.canonical_solution]
+        assert not [s for s in build_prompt(task, "completion").stop if s in task.canonical_solution]
+        assert not [s for s in build_prompt(task, "chat").stop if s in task.prompt + task.canonical_solution]
 
 
 @pytest.mark.parametrize("line", ["def g():", "print(1)", "class A:", "@cache", "```", "# note", '"""', "The code"])
@@ -57,13 +57,13 @@ def test_brackets_comments_and_blank_lines_at_column_0_do_not_stop(text: str) ->
 
 def test_a_prompt_without_open_function_may_be_answered_with_helpers_and_imports() -> None:
     task = Task("MBPP/1", '"""Add."""\n', "add", "", "", stop=("\n#end",))
-    stop = build(task, "completion").stop
+    stop = build_prompt(task, "completion").stop
     assert stop == (*PROGRAM_STOP, "\n#end")
     assert not any(s in "import math\n\ndef helper():\n    pass\n\ndef add():\n    pass\n" for s in stop)
 
 
 def test_chat_opens_a_fence_in_the_reply_and_stops_at_its_end() -> None:
-    prompt = build(TASKS[0], "chat")
+    prompt = build_prompt(TASKS[0], "chat")
     assert prompt.text is None
     assert prompt.reply_prefix == "```python\n"
     assert prompt.stop == ("\n```",)
@@ -75,17 +75,17 @@ def test_chat_opens_a_fence_in_the_reply_and_stops_at_its_end() -> None:
 
 def test_a_fence_in_the_prompt_gets_a_longer_one_around_it() -> None:
     task = Task("T/0", 'def f():\n    """\n    ```\n    f()\n    ```\n    """\n', "f", "", "")
-    messages = build(task, "chat").messages
+    messages = build_prompt(task, "chat").messages
     assert messages is not None
     assert messages[0]["content"].count("````") == 2
 
 
 def test_infilling_has_the_models_format_and_stops_at_its_tokens_and_at_the_tasks_stops() -> None:
-    prompt = build(GAP, "infill", QWEN)
+    prompt = build_prompt(GAP, "infill", QWEN)
     assert prompt.text == "<|fim_prefix|>def f():\n<|fim_suffix|>    return 1\n<|fim_middle|>"
     assert prompt.stop == (*QWEN.markers, "\n")
     for each in FORMATS:
-        text = build(GAP, "infill", each).text
+        text = build_prompt(GAP, "infill", each).text
         assert text is not None
         assert (text.index(GAP.suffix or "") < text.index(GAP.prompt)) == each.suffix_first
 
@@ -102,7 +102,7 @@ def test_infilling_has_the_models_format_and_stops_at_its_tokens_and_at_the_task
 )
 def test_a_mode_that_does_not_fit_is_refused(task: Task, mode: Mode, message: str) -> None:
     with pytest.raises(PromptError, match=message):
-        build(task, mode)
+        build_prompt(task, mode)
 
 
 def test_every_mode_has_a_version() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evaluation.datasets import Task
 from evaluation.extraction import extract
-from evaluation.normalization import answer_of
+from evaluation.normalization import extract_answer_text
 
 SPLIT = Task("T/0", "def answer(text):\n", "answer", "def check(c):\n    assert c('a</think> b') == 'b'\n", "")
 CODE = '    return text.split("</think>")[-1].strip()\n'
@@ -50,7 +50,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_with_a_tag_is_unchanged(name):
-    assert answer_of(PROGRAMS[name]) == PROGRAMS[name]
+    assert extract_answer_text(PROGRAMS[name]) == PROGRAMS[name]
 
 
 THOUGHTS = {
@@ -79,7 +79,7 @@ def test_thoughts_end_at_the_tag_of_the_answers_level(thoughts, end, answer):
     if (thoughts, answer) == ("an open docstring", "a docstring"):
         pytest.skip("which of the two tags ends the thoughts cannot be known")
     text = (THOUGHTS | OPEN_THOUGHTS)[thoughts] + ENDS[end]
-    rest = answer_of(f"<think>\n{text}{ANSWERS[answer]}")
+    rest = extract_answer_text(f"<think>\n{text}{ANSWERS[answer]}")
     assert rest.lstrip("\n") == ANSWERS[answer]
 
 
@@ -87,19 +87,19 @@ def test_thoughts_end_at_the_tag_of_the_answers_level(thoughts, end, answer):
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("thoughts", THOUGHTS)
 def test_thoughts_that_the_template_opened_end_there_too(thoughts, end, answer):
-    assert answer_of(f"{THOUGHTS[thoughts]}{ENDS[end]}{ANSWERS[answer]}").lstrip("\n") == ANSWERS[answer]
+    assert extract_answer_text(f"{THOUGHTS[thoughts]}{ENDS[end]}{ANSWERS[answer]}").lstrip("\n") == ANSWERS[answer]
 
 
 @pytest.mark.parametrize("thoughts", THOUGHTS)
 def test_thoughts_without_an_end_leave_what_was_before_them(thoughts):
-    assert answer_of(f"<think>\n{THOUGHTS[thoughts]}") == ""
-    assert answer_of(f"{CODE}<think>\n{THOUGHTS[thoughts]}") == CODE
+    assert extract_answer_text(f"<think>\n{THOUGHTS[thoughts]}") == ""
+    assert extract_answer_text(f"{CODE}<think>\n{THOUGHTS[thoughts]}") == CODE
 
 
 def test_several_blocks_and_all_tags_are_removed():
     text = "<think>\na\n</think>\nx = 1\n<think>\nb\n</think>\ny = 2\n"
-    assert answer_of(text) == "\nx = 1\n\ny = 2\n"
-    assert answer_of(f"<reasoning>\na\n</reasoning>\n<thinking>b</thinking>{CODE}").strip() == CODE.strip()
+    assert extract_answer_text(text) == "\nx = 1\n\ny = 2\n"
+    assert extract_answer_text(f"<reasoning>\na\n</reasoning>\n<thinking>b</thinking>{CODE}").strip() == CODE.strip()
 
 
 @pytest.mark.parametrize("mode", ["completion", "infill"])
@@ -150,6 +150,6 @@ STATEMENTS = st.one_of(
 def test_any_program_without_thoughts_is_unchanged(statements):
     program = "def f(x, y):\n" + "".join(statements)
     compile(program + "    pass\n", "program", "exec")
-    assert answer_of(program) == program
+    assert extract_answer_text(program) == program
     body = "".join(statements)
-    assert answer_of(f"<think>\nLet's see.\n</think>\n{body}") == f"\n{body}"
+    assert extract_answer_text(f"<think>\nLet's see.\n</think>\n{body}") == f"\n{body}"

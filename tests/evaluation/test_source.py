@@ -35,7 +35,7 @@ def _restless():
 @pytest.mark.usefixtures("_restless")
 def test_threads_that_read_at_once_all_get_their_tree() -> None:
     """Python 3.11 alone fails 4 % of these (python/cpython issue 106905)."""
-    source = max((task.test for task in dataset_files.load("humaneval").tasks), key=len)
+    source = max((task.test for task in dataset_files.load_bundled_dataset("humaneval").tasks), key=len)
 
     def read(_: int) -> bool:
         Cycle()

@@ -30,7 +30,7 @@ from app.studies.schemas import StudySpec
 from decoding.models.errors import ModelError
 from decoding.request import RequestError
 from evaluation.datasets import Dataset, Task
-from evaluation.studies.order import order
+from evaluation.studies.order import order_arms
 from tests.fakes import RIGHT, WRONG, FakeEngine, RecordingBroker
 from tests.integration.conftest import sqlite_when_thorough
 from tests.integration.waiting import wait_for
@@ -140,7 +140,7 @@ def test_arms_take_turns_task_by_task_in_the_balanced_order(ctx, broker):
     study_id = submitted(ctx, seed=7)
     work(ctx, broker)
     drafters = [arm["drafter"] for arm in ARMS]
-    expected = [drafters[arm] for task in range(N_TASKS) for arm in order(len(ARMS), task, 7)]
+    expected = [drafters[arm] for task in range(N_TASKS) for arm in order_arms(len(ARMS), task, 7)]
     assert [drafter for drafter, _ in engines.served] == expected
     prompts = [prompt for _, prompt in engines.served]
     assert [len(set(prompts[i : i + 3])) for i in range(0, len(prompts), 3)] == [1] * N_TASKS

@@ -223,7 +223,7 @@ def build_task_prompt(engine: Engine, run: Run, task: PlainTask) -> tuple[prompt
         raise prompting.PromptError(f"{run.target} has no chat template: use --prompt-mode completion")
     if task.messages is not None and not engine.has_chat_template:
         raise prompting.PromptError(f"{run.target} has no chat template: send a prompt to /v1/completions")
-    prompt = prompting.build(task, mode, engine.infill_format)  # type: ignore[arg-type]
+    prompt = prompting.build_prompt(task, mode, engine.infill_format)  # type: ignore[arg-type]
     if prompt.text is not None:
         return prompt, prompt.text
     if prompt.token_ids is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.recording import values
-from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.find import ProjectFunction
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (float, int), "complex": (complex, float, int), "str": (str,), "bytes": (bytes,),
@@ -18,14 +18,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _ANY = (object,)
 
 
-def keep_annotated(function: Function, cases: Sequence[Case], least: int) -> list[Case]:
+def keep_typed_cases(function: ProjectFunction, cases: Sequence[Case], least: int) -> list[Case]:
     """The cases whose plain arguments have the types that the signature says; all of them where fewer than `least` do.
 
     Tests call `ordinal(number: int)` with texts too, to see that it copes: an answer that relies on the hint is right.
     """
-    hints = {argument.arg: list_allowed_types(argument.annotation) for argument in _arguments(function.node.args)}
+    hints = {argument.arg: list_allowed_types(argument.annotation) for argument in _list_arguments(function.node.args)}
     names = [argument.arg for argument in [*function.node.args.posonlyargs, *function.node.args.args]]
-    fitting = [case for case in cases if _fits(case.call, names, hints)]
+    fitting = [case for case in cases if _has_hinted_types(case.call, names, hints)]
     return fitting if len(fitting) >= least else list(cases)
 
 
@@ -52,11 +52,11 @@ def list_allowed_types(annotation: ast.expr | None) -> tuple[type, ...]:
     return _ANY
 
 
-def _arguments(arguments: ast.arguments) -> list[ast.arg]:
+def _list_arguments(arguments: ast.arguments) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
 
-def _fits(call: str, names: Sequence[str], hints: dict[str, tuple[type, ...]]) -> bool:
+def _has_hinted_types(call: str, names: Sequence[str], hints: dict[str, tuple[type, ...]]) -> bool:
     args, kwargs = values.read_plain(call)
     given: list[tuple[str, Any]] = [*zip(names, args, strict=False), *kwargs.items()]
-    return all(isinstance(value, (values.Opaque, *hints.get(name, _ANY))) for name, value in given)
+    return all(isinstance(value, (values.OpaqueObject, *hints.get(name, _ANY))) for name, value in given)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.from_code.calls.literals import is_mutable, literal, needs_care, shown
-from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.calls.literals import format_for_reader, format_literal, is_mutable, needs_same
+from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.calls.volatile import is_volatile
-from evaluation.from_code.placing.spec import same_source
+from evaluation.from_code.placing.spec import read_comparison_source
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.recording import values
 
@@ -44,7 +44,7 @@ class Case:
 
     call: str
     digest: str
-    outcome: Outcome
+    outcome: CallOutcome
     shape: str = ""
     documented: bool = False
     nearby: bool = False
@@ -59,11 +59,11 @@ class Case:
         texts = (self.call, self.outcome.returned, self.outcome.after)
         return all(text is None or values.is_plain(text) for text in texts)
 
-    def expected(self, exceptions: frozenset[str] | None = None) -> dict[str, Any]:
-        """What an outcome has to agree with (`placing.same`)."""
+    def build_expected(self, exceptions: frozenset[str] | None = None) -> dict[str, Any]:
+        """What an outcome has to agree with (`placing.tree_equality`)."""
         outcome = self.outcome
         if outcome.raised:
-            row: dict[str, Any] = {"raised": exception_of(outcome.raised, exceptions)}
+            row: dict[str, Any] = {"raised": find_nameable_exception(outcome.raised, exceptions)}
             return {**row, "message": outcome.message} if self.promised else row
         return outcome.as_row()
 
@@ -100,7 +100,7 @@ def find_fixed_values(cases: Sequence[Case], names: Sequence[str]) -> dict[str, 
     for case in cases:
         args, kwargs = values.read_plain(case.call)
         calls.append(dict(zip(names, args, strict=False)) | kwargs)
-        if args and isinstance(args[0], values.Opaque):
+        if args and isinstance(args[0], values.OpaqueObject):
             tree = args[0].tree
             _, _, attributes = (tree["number"][1] if "number" in tree else tree).get("object", (None, None, ()))
             calls[-1] |= {f"self.{name}": part for name, part in attributes}
@@ -113,7 +113,7 @@ def find_fixed_values(cases: Sequence[Case], names: Sequence[str]) -> dict[str, 
     }
 
 
-def find_optional(cases: Sequence[Case], names: Sequence[str]) -> set[str]:
+def find_none_parameters(cases: Sequence[Case], names: Sequence[str]) -> set[str]:
     """The parameters among `names` that are None in some calls."""
     found: set[str] = set()
     for case in cases:
@@ -123,73 +123,76 @@ def find_optional(cases: Sequence[Case], names: Sequence[str]) -> set[str]:
     return found
 
 
-def source_of_test(cases: Sequence[Case], exceptions: frozenset[str]) -> str:
+def build_test(cases: Sequence[Case], exceptions: frozenset[str]) -> str:
     """Source that defines check(candidate) for calls with plain data: one assertion for each case.
 
     `exceptions` are the exception classes that the test can name. A call whose exception is neither one of these nor
     builtin is expected to raise its first base that is.
     """
     lines: list[str] = []
-    needs_same = False
+    uses_same = False
     iterators = any(case.outcome.iterates for case in cases)
     for case in cases:
         args, kwargs = values.read_plain(case.call)
         iterates = case.outcome.iterates or (bool(case.outcome.raised) and iterators)
         if case.outcome.raised:
-            lines += _raises(_call(args, kwargs, iterates), exception_of(case.outcome.raised, exceptions))
+            lines += _format_raises(
+                _format_call(args, kwargs, iterates), find_nameable_exception(case.outcome.raised, exceptions)
+            )
             continue
         result = values.read_plain(case.outcome.returned or "null")
         after = None if case.outcome.after is None else values.read_plain(case.outcome.after)
         if after is None and is_mutable((args, kwargs)):
             after = args, kwargs
-        needs_same = needs_same or needs_care((result, after))
+        uses_same = uses_same or needs_same((result, after))
         if after is None:
-            lines.append(f"    assert {_equal(_call(args, kwargs, iterates), result)}")
+            lines.append(f"    assert {_format_equal(_format_call(args, kwargs, iterates), result)}")
             continue
-        lines.append(f"    args, kwargs = {literal(list(args))}, {literal(kwargs)}")
-        lines.append(f"    assert {_equal(_wrapped('candidate(*args, **kwargs)', iterates), result)}")
-        lines.append(f"    assert {_equal('args', list(after[0]))}")
+        lines.append(f"    args, kwargs = {format_literal(list(args))}, {format_literal(kwargs)}")
+        lines.append(f"    assert {_format_equal(_wrap_in_list('candidate(*args, **kwargs)', iterates), result)}")
+        lines.append(f"    assert {_format_equal('args', list(after[0]))}")
         if kwargs:
-            lines.append(f"    assert {_equal('kwargs', after[1])}")
-    return (_SAME if needs_same else "") + "def check(candidate):\n" + "\n".join(lines) + "\n"
+            lines.append(f"    assert {_format_equal('kwargs', after[1])}")
+    return (_SAME if uses_same else "") + "def check(candidate):\n" + "\n".join(lines) + "\n"
 
 
-def source_of_objects_test(cases: Sequence[Case], name: str) -> str:
+def build_objects_test(cases: Sequence[Case], name: str) -> str:
     """The same for calls with objects, which cross as texts (`recording.values`)."""
     lines = ["CASES = ("]
     for case in cases:
-        lines.append(f"    # {shown_case(case, name)}")
-        lines.append(f"    ({case.call!r},\n     {json.dumps(case.expected())!r}),")
+        lines.append(f"    # {format_case(case, name)}")
+        lines.append(f"    ({case.call!r},\n     {json.dumps(case.build_expected())!r}),")
     lines += [
         ")", "", "",
         "def check(candidate):",
         "    for call, expected in CASES:",
         "        assert agrees(json.loads(candidate(call)), json.loads(expected), json.loads(call))",
     ]  # fmt: skip
-    return same_source() + "\n\n" + "\n".join(lines) + "\n"
+    return read_comparison_source() + "\n\n" + "\n".join(lines) + "\n"
 
 
-def shown_case(case: Case, name: str, limit: int = SHOWN_CHARS) -> str:
+def format_case(case: Case, name: str, limit: int = SHOWN_CHARS) -> str:
     """A case in one line for a reader, at most `limit` characters of it."""
     args, kwargs = values.read_plain(case.call)
-    given = [*map(shown, args), *(f"{key}={shown(value)}" for key, value in kwargs.items())]
+    given = [*map(format_for_reader, args), *(f"{key}={format_for_reader(value)}" for key, value in kwargs.items())]
     call = f"{name}({', '.join(given)})"
     if case.outcome.raised:
         text = f"{call} raises {case.outcome.raised[0]}"
     else:
-        result = shown(values.read_plain(case.outcome.returned or "null"))
+        result = format_for_reader(values.read_plain(case.outcome.returned or "null"))
         text = f"{call} {'yields the items of' if case.outcome.iterates else 'returns'} {result}"
         if case.outcome.after is not None:
-            text += f" and changes its arguments to {_shown_after(case)}"
+            text += f" and changes its arguments to {_format_after(case)}"
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
-def _shown_after(case: Case) -> str:
+def _format_after(case: Case) -> str:
     args, kwargs = values.read_plain(case.outcome.after or "null")
-    return f"({', '.join([*map(shown, args), *(f'{key}={shown(value)}' for key, value in kwargs.items())])})"
+    named = [f"{key}={format_for_reader(value)}" for key, value in kwargs.items()]
+    return f"({', '.join([*map(format_for_reader, args), *named])})"
 
 
-def exception_of(raised: Sequence[str], exceptions: frozenset[str] | None) -> str:
+def find_nameable_exception(raised: Sequence[str], exceptions: frozenset[str] | None) -> str:
     """The first class that a test can name: one of `exceptions` (None: any), or a builtin one."""
     for name in raised:
         kind = getattr(builtins, name, None)
@@ -199,7 +202,7 @@ def exception_of(raised: Sequence[str], exceptions: frozenset[str] | None) -> st
     return "Exception"
 
 
-def _raises(call: str, exception: str) -> list[str]:
+def _format_raises(call: str, exception: str) -> list[str]:
     return [
         "    try:",
         f"        {call}",
@@ -210,18 +213,18 @@ def _raises(call: str, exception: str) -> list[str]:
     ]
 
 
-def _equal(call: str, expected: object) -> str:
+def _format_equal(call: str, expected: object) -> str:
     if expected is None:
         return f"{call} is None"
-    if needs_care(expected):
-        return f"same({call}, {literal(expected)})"
-    return f"{call} == {literal(expected)}"
+    if needs_same(expected):
+        return f"same({call}, {format_literal(expected)})"
+    return f"{call} == {format_literal(expected)}"
 
 
-def _call(args: Sequence[object], kwargs: dict[str, object], iterates: bool) -> str:
-    given = [*map(literal, args), *(f"{name}={literal(value)}" for name, value in kwargs.items())]
-    return _wrapped(f"candidate({', '.join(given)})", iterates)
+def _format_call(args: Sequence[object], kwargs: dict[str, object], iterates: bool) -> str:
+    given = [*map(format_literal, args), *(f"{name}={format_literal(value)}" for name, value in kwargs.items())]
+    return _wrap_in_list(f"candidate({', '.join(given)})", iterates)
 
 
-def _wrapped(call: str, iterates: bool) -> str:
+def _wrap_in_list(call: str, iterates: bool) -> str:
     return f"list({call})" if iterates else call

@@ -18,7 +18,7 @@ from evaluation.sandbox import Command, Limits, ProgramEndedError, ProgramSlot, 
 from evaluation.sandbox.zygotes import ZygoteError
 from evaluation.verdicts import Status
 
-NEEDS = "tests of a project that was sent run in the sandbox's tier bwrap alone"
+NEEDS_BWRAP = "tests of a project that was sent run in the sandbox's tier bwrap alone"
 _LIMITS = Limits(memory_bytes=2 * 2**30, file_bytes=64 * 2**20, open_files=256, threads=64)
 _FOLDER_BYTES = 256 * 2**20
 _IN_FOLDER = "import os, sys; os.chdir(sys.argv[1]); os.execv(sys.argv[2], sys.argv[2:])"
@@ -35,7 +35,9 @@ class Confinement:
     def require_namespaces(self) -> None:
         """Raises ProjectError where this machine cannot confine the tests."""
         if not self.sandbox.isolation.namespaces:
-            raise ProjectError(f"{NEEDS}, and this machine has the tier {self.sandbox.tier}: see `bassline doctor`")
+            raise ProjectError(
+                f"{NEEDS_BWRAP}, and this machine has the tier {self.sandbox.tier}: see `bassline doctor`"
+            )
 
     def resolve(self, command: str) -> list[str]:
         """The words of a command. Raises ProjectError for one that the sandbox cannot start."""

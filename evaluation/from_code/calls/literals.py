@@ -6,35 +6,35 @@ import json
 import math
 from typing import Any
 
-from evaluation.from_code.recording.values import Opaque, read_plain
+from evaluation.from_code.recording.values import OpaqueObject, read_plain
 
 
-def literal(value: Any) -> str:
+def format_literal(value: Any) -> str:
     """An expression for the value that contains literals only. The same value gives the same text in every process."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
     if isinstance(value, list):
-        return f"[{', '.join(map(literal, value))}]"
+        return f"[{', '.join(map(format_literal, value))}]"
     if isinstance(value, tuple):
-        return f"({', '.join(map(literal, value))}{',' if len(value) == 1 else ''})"
+        return f"({', '.join(map(format_literal, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{format_literal(key)}: {format_literal(item)}" for key, item in value.items()) + "}"
     if isinstance(value, set):
-        return "{" + ", ".join(sorted(map(literal, value))) + "}" if value else "set()"
+        return "{" + ", ".join(sorted(map(format_literal, value))) + "}" if value else "set()"
     if isinstance(value, frozenset):
-        return f"frozenset({literal(set(value)) if value else ''})"
+        return f"frozenset({format_literal(set(value)) if value else ''})"
     if isinstance(value, range) and value.step == 1:
         return f"range({value.start}, {value.stop})"
     return repr(value)
 
 
-def needs_care(value: Any) -> bool:
+def needs_same(value: Any) -> bool:
     """Whether `==` alone is not enough: floats have a tolerance, and 1 is not True, nor 0 False."""
     if isinstance(value, float) or (isinstance(value, int) and value in (0, 1)):
         return True
     if isinstance(value, dict):
-        return any(needs_care(part) for item in value.items() for part in item)
-    return isinstance(value, list | tuple | set | frozenset) and any(map(needs_care, value))
+        return any(needs_same(part) for item in value.items() for part in item)
+    return isinstance(value, list | tuple | set | frozenset) and any(map(needs_same, value))
 
 
 def is_mutable(arguments: tuple[Any, dict[str, Any]]) -> bool:
@@ -50,36 +50,39 @@ def is_mutable(arguments: tuple[Any, dict[str, Any]]) -> bool:
     return False
 
 
-def shown(value: Any) -> str:
+def format_for_reader(value: Any) -> str:
     """The same for a reader: an object by its class and attributes."""
-    if isinstance(value, Opaque):
-        return _shown_tree(value.tree)
+    if isinstance(value, OpaqueObject):
+        return _format_tree(value.tree)
     if isinstance(value, list | tuple):
-        inner = ", ".join(map(shown, value))
+        inner = ", ".join(map(format_for_reader, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{format_for_reader(key)}: {format_for_reader(item)}" for key, item in value.items()) + "}"
+        )
     if isinstance(value, set | frozenset):
-        text = "{" + ", ".join(sorted(map(shown, value))) + "}" if value else "set()"
+        text = "{" + ", ".join(sorted(map(format_for_reader, value))) + "}" if value else "set()"
         return text if isinstance(value, set) else f"frozenset({text if value else ''})"
-    return literal(value)
+    return format_literal(value)
 
 
-def _shown_tree(tree: Any) -> str:
+def _format_tree(tree: Any) -> str:
     if not isinstance(tree, dict) or tree.keys() & {"dict", "tuple", "set", "frozenset", "float", "bytes", "range"}:
-        return shown(read_plain(json.dumps(tree)))
+        return format_for_reader(read_plain(json.dumps(tree)))
     ((tag, body),) = tree.items()
     if tag == "number":
-        return _shown_tree(body[1])
+        return _format_tree(body[1])
     if tag == "object":
-        content = [_shown_tree(part) for part in [body[1]] if part]
-        return f"<{_short(body[0])} {' '.join([*content, *(f'{key}={_shown_tree(part)}' for key, part in body[2])])}>"
+        content = [_format_tree(part) for part in [body[1]] if part]
+        content += [f"{key}={_format_tree(part)}" for key, part in body[2]]
+        return f"<{_drop_module(body[0])} {' '.join(content)}>"
     if tag == "member":
-        return f"{_short(body[0])}.{body[1]}"
+        return f"{_drop_module(body[0])}.{body[1]}"
     if tag == "method":
-        return f"{_shown_tree(body[0])}.{body[1]}"
-    return "..." if tag == "ref" else _short(str(body))
+        return f"{_format_tree(body[0])}.{body[1]}"
+    return "..." if tag == "ref" else _drop_module(str(body))
 
 
-def _short(name: str) -> str:
+def _drop_module(name: str) -> str:
     return name.rpartition(":")[2]

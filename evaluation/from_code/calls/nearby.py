@@ -17,13 +17,13 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.recorded import digest_of
+from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.recording import values
-from evaluation.from_code.recording.values import Opaque
+from evaluation.from_code.recording.values import OpaqueObject
 
 _PARTS = re.compile(r"[^\W\d_]+|\d+|[\W_]+")
 _MAX_TEXT_PARTS = 40
-_TAKEN = 6
+_MAX_REPLACEMENTS = 6
 """Replacements of one part by others of its kind."""
 _MAX_CHANGED = 40
 """Recorded calls that are changed; all of them give parts."""
@@ -32,8 +32,11 @@ _MAX_ATTEMPTS = 60
 _MAX_RECEIVERS = 20
 _UNLIKELY = ("empty", "part mark", "shorter text", "type", "compared number", "attribute")
 """Last words of the kinds of change that callers seldom make, or whose result no reader could know."""
-Place = int | str
+ArgumentPlace = int | str
 """The number of a positional argument, or the name of another."""
+_Call = tuple[tuple[Any, ...], dict[str, Any]]
+_Change = tuple[ArgumentPlace, str, _Call]
+"""The argument that differs from a recorded call's, the kind of the change, and the changed call."""
 
 
 @dataclass(frozen=True)
@@ -56,49 +59,66 @@ def list_nearby(
     calls = [values.read_plain(case.call) for case in sorted(cases, key=lambda case: case.digest)]
     if node.name == "__init__" and any(_has_content(args[0]) for args, _ in calls if args):
         return {}  # an exception is made with the arguments that its constructor gets, and keeps them
-    pools: dict[Place, list[Any]] = {}
-    for args, kwargs in calls:
-        for place, value in [*enumerate(args), *kwargs.items()]:
-            pools.setdefault(place, []).append(value)
-    pools = {place: _list_distinct(pool) for place, pool in pools.items()}
-    known = {case.call for case in cases}
-    tried: set[tuple[Place, str]] = set()
     classes = {_name_class(args[0]) for args, _ in calls if args}
     others = [each for each in _list_distinct(receivers) if _name_class(each) in classes][:_MAX_RECEIVERS]
     hints = _Hints(_find_compared_numbers(node), _find_checked_types(node))
-    attempts: Counter[tuple[Place, str]] = Counter()
+    pools = _collect_pools(calls)
+    known = {case.call for case in cases}
+    tried: set[tuple[ArgumentPlace, str]] = set()
+    attempts: Counter[tuple[ArgumentPlace, str]] = Counter()
     queues: dict[Hashable, list[str]] = {}
     likely: dict[str, bool] = {}
     for args, kwargs in calls[:_MAX_CHANGED]:
-        received = ((0, "receiver", ((each, *args[1:]), kwargs)) for each in others if args and _name_class(args[0]))
-        for place, kind, changed in chain(_change_call(args, kwargs, pools, hints, node), received):
+        changes = _change_call(args, kwargs, pools, hints, node)
+        for place, kind, changed in chain(changes, _replace_receiver(args, kwargs, others)):
             attempts[place, kind] += 1
             if attempts[place, kind] > _MAX_ATTEMPTS:
                 continue
-            text, value = _write(changed), _write(_take(changed, place))
+            text, value = _write(changed), _write(_get_argument(changed, place))
             if text is None or value is None or text in known:
                 continue
             known.add(text)
-            is_new = (place, value) not in tried
+            was_tried = (place, value) in tried
             tried.add((place, value))
             likely[text] = not kind.endswith(_UNLIKELY)
-            queues.setdefault((not is_new, place, kind), []).append(text)
-    turns = [sorted(queues[key], key=digest_of) for key in sorted(queues, key=str)]
-    found = [text for each in zip_longest(*turns) for text in each if text is not None]
-    return {text: likely[text] for text in found[:limit]}
+            queues.setdefault((was_tried, place, kind), []).append(text)
+    return {text: likely[text] for text in _take_in_turns(queues)[:limit]}
+
+
+def _collect_pools(calls: Sequence[_Call]) -> dict[ArgumentPlace, list[Any]]:
+    """The distinct values of each argument."""
+    pools: dict[ArgumentPlace, list[Any]] = {}
+    for args, kwargs in calls:
+        arguments: list[tuple[ArgumentPlace, Any]] = [*enumerate(args), *kwargs.items()]
+        for place, value in arguments:
+            pools.setdefault(place, []).append(value)
+    return {place: _list_distinct(pool) for place, pool in pools.items()}
+
+
+def _replace_receiver(args: tuple[Any, ...], kwargs: dict[str, Any], others: Sequence[Any]) -> Iterator[_Change]:
+    """A method's call with each of the other objects of its class as the receiver."""
+    if args and _name_class(args[0]):
+        for other in others:
+            yield 0, "receiver", ((other, *args[1:]), kwargs)
+
+
+def _take_in_turns(queues: dict[Hashable, list[str]]) -> list[str]:
+    """One text of each queue in turn, in an order that depends on the texts alone."""
+    turns = [sorted(queues[key], key=compute_digest) for key in sorted(queues, key=str)]
+    return [text for one_of_each in zip_longest(*turns) for text in one_of_each if text is not None]
 
 
 def _name_class(value: object) -> str:
     """The class of an object, "" for another value."""
-    return str(value.tree["object"][0]) if isinstance(value, Opaque) and "object" in value.tree else ""
+    return str(value.tree["object"][0]) if isinstance(value, OpaqueObject) and "object" in value.tree else ""
 
 
 def _has_content(value: object) -> bool:
     """Whether it is an object with a content beside its attributes."""
-    return isinstance(value, Opaque) and bool(value.tree.get("object", (None, None))[1])
+    return isinstance(value, OpaqueObject) and bool(value.tree.get("object", (None, None))[1])
 
 
-def _take(call: tuple[tuple[Any, ...], dict[str, Any]], place: Place) -> Any:
+def _get_argument(call: _Call, place: ArgumentPlace) -> Any:
     """The argument in this place, None where there is none."""
     args, kwargs = call
     if isinstance(place, str):
@@ -116,11 +136,11 @@ def _write(value: Any) -> str | None:
 def _change_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    pools: dict[Place, list[Any]],
+    pools: dict[ArgumentPlace, list[Any]],
     hints: _Hints,
     node: ast.FunctionDef | ast.AsyncFunctionDef,
-) -> Iterator[tuple[Place, str, tuple[tuple[Any, ...], dict[str, Any]]]]:
-    """(place, kind of the change, the call) for each change of one argument."""
+) -> Iterator[_Change]:
+    """Each change of one argument."""
     for number, value in enumerate(args):
         for kind, other in _change_value(value, pools[number], hints):
             yield number, kind, ((*args[:number], other, *args[number + 1 :]), kwargs)
@@ -166,8 +186,10 @@ def _find_checked_types(node: ast.AST) -> list[type]:
 def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tuple[str, Any]]:
     """(kind of the change, another value) for a value; `pool` are the different ones that stand in its place."""
     alike = [other for other in pool if type(other) is type(value)]
-    yield from (("other", other) for other in alike[:_TAKEN])
-    if isinstance(value, list | tuple) and not any(isinstance(item, list | dict | set | Opaque) for item in value):
+    yield from (("other", other) for other in alike[:_MAX_REPLACEMENTS])
+    if isinstance(value, list | tuple) and not any(
+        isinstance(item, list | dict | set | OpaqueObject) for item in value
+    ):
         yield from (("type", kind(value)) for kind in hints.types if kind is not type(value))
     if value and isinstance(value, str | list | dict | set):
         yield "empty", type(value)()
@@ -180,12 +202,14 @@ def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tu
             yield from _change_text(value, alike)
         case [_, *_]:
             yield from _change_sequence(value, alike, hints)
-        case Opaque(tree={"object": _}):
+        case OpaqueObject(tree={"object": _}):
             yield from _change_object(value, alike)
         case dict():
-            yield from (("fewer", {k: v for k, v in value.items() if k != key}) for key in list(value)[:_TAKEN])
-            yield from (("more", {**value, **other}) for other in alike[:_TAKEN])
-            for key, item in list(value.items())[:_TAKEN]:
+            yield from (
+                ("fewer", {k: v for k, v in value.items() if k != key}) for key in list(value)[:_MAX_REPLACEMENTS]
+            )
+            yield from (("more", {**value, **other}) for other in alike[:_MAX_REPLACEMENTS])
+            for key, item in list(value.items())[:_MAX_REPLACEMENTS]:
                 if isinstance(item, str | int | float | list | tuple):
                     for kind, other in _change_value(item, _list_distinct([o[key] for o in alike if key in o]), hints):
                         yield f"item {kind}", {**value, key: other}
@@ -209,9 +233,9 @@ def _change_text(value: str, alike: Sequence[str]) -> Iterator[tuple[str, Any]]:
         return
     by_kind = _group_parts(tuple(alike))
     for number, part in enumerate(parts):
-        others = [other for other in by_kind.get(_kind_of(part), ())[:3] if other != part][:2]
+        others = [other for other in by_kind.get(_classify_part(part), ())[:3] if other != part][:2]
         for other in [*others, *(digit for digit in "01" if part.isdigit() and len(part) == 1)]:
-            yield f"part {_kind_of(part)[0]}", "".join([*parts[:number], other, *parts[number + 1 :]])
+            yield f"part {_classify_part(part)[0]}", "".join([*parts[:number], other, *parts[number + 1 :]])
     yield "shorter text", "".join(parts[:-2])
     yield "shorter text", "".join(parts[2:])
 
@@ -222,11 +246,11 @@ def _group_parts(texts: tuple[str, ...]) -> dict[tuple[str, object], list[str]]:
     found: dict[tuple[str, object], set[str]] = {}
     for text in texts:
         for part in _PARTS.findall(text)[:_MAX_TEXT_PARTS]:
-            found.setdefault(_kind_of(part), set()).add(part)
-    return {kind: sorted(parts, key=lambda part: digest_of(json.dumps(part))) for kind, parts in found.items()}
+            found.setdefault(_classify_part(part), set()).add(part)
+    return {kind: sorted(parts, key=lambda part: compute_digest(json.dumps(part))) for kind, parts in found.items()}
 
 
-def _kind_of(part: str) -> tuple[str, object]:
+def _classify_part(part: str) -> tuple[str, object]:
     """What may stand in the same place of a text: words of the same case, numbers of the same length."""
     if part.isdigit():
         return "number", len(part)
@@ -244,16 +268,16 @@ def _change_sequence(value: Any, alike: Sequence[Any], hints: _Hints) -> Iterato
         yield "shorter", value[:-1]
         yield "shorter", value[1:]
         yield "twice", kind((*value, value[0]))
-        for other in alike[:_TAKEN]:
+        for other in alike[:_MAX_REPLACEMENTS]:
             yield "longer", kind((*value, *other))
-    for number, item in enumerate(value[:_TAKEN]):
+    for number, item in enumerate(value[:_MAX_REPLACEMENTS]):
         if isinstance(item, str | int | float | bool):
             pool = [part for other in alike for part in other]
             for name, changed in _change_value(item, pool, hints):
                 yield f"item {name}", kind((*value[:number], changed, *value[number + 1 :]))
 
 
-def _change_object(value: Opaque, alike: Sequence[Opaque]) -> Iterator[tuple[str, Opaque]]:
+def _change_object(value: OpaqueObject, alike: Sequence[OpaqueObject]) -> Iterator[tuple[str, OpaqueObject]]:
     """The object with another value of one attribute, where objects of its class were seen to differ in it alone."""
     name, content, attributes = value.tree["object"]
     others = [other.tree["object"] for other in alike if "object" in other.tree]
@@ -263,17 +287,17 @@ def _change_object(value: Opaque, alike: Sequence[Opaque]) -> Iterator[tuple[str
         apart = [state[changed] for state in states if state.keys() == own.keys() and state[changed] != tree]
         if not _varies_alone(changed, states):
             continue
-        trees = [each.tree for each in _list_distinct(list(map(Opaque, apart)))][:_TAKEN]
+        trees = [each.tree for each in _list_distinct(list(map(OpaqueObject, apart)))][:_MAX_REPLACEMENTS]
         if type(tree) is int:
             trees += [0, tree + 1, *([-tree] if any(_is_negative(state.get(changed)) for state in states) else [])]
         for other in trees:
             state = [[key, other if key == changed else part] for key, part in attributes]
-            yield f"{changed} attribute", Opaque({"object": [name, content, state]})
+            yield f"{changed} attribute", OpaqueObject({"object": [name, content, state]})
 
 
 def _list_distinct(found: Sequence[Any]) -> list[Any]:
     """The values without repetitions, in an order that depends on them alone and not on their size."""
-    by_digest = {digest_of(text): each for each in found if (text := _write(each)) is not None}
+    by_digest = {compute_digest(text): each for each in found if (text := _write(each)) is not None}
     return [by_digest[digest] for digest in sorted(by_digest)]
 
 

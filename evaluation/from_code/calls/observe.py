@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation.from_code.calls.volatile import is_volatile
-from evaluation.from_code.faults import without_faults
-from evaluation.from_code.placing.spec import ENTRY, Spec
+from evaluation.from_code.faults import run_without_sandbox_faults
+from evaluation.from_code.placing.spec import ENTRY, FunctionPlacement
 from evaluation.sandbox import Limits, Sandbox, SandboxJob
 from evaluation.verdicts import Status
 
@@ -22,8 +22,8 @@ LIMITS = Limits(cpu_s=8, wall_s=30.0)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What one call did, in the fields of `recorded.Call`."""
+class CallOutcome:
+    """What one call did, in the fields of `recorded.RecordedCall`."""
 
     returned: str | None = None  # with the items of a result that is an iterator
     raised: tuple[str, ...] = ()
@@ -38,14 +38,14 @@ class Outcome:
     message: str = ""  # what an exception says
 
     def as_row(self) -> dict[str, Any]:
-        """What a call did, as `placing.same.agrees` reads it."""
+        """What a call did, as `placing.tree_equality.agrees` reads it."""
         if self.raised:
             return {"raised": list(self.raised), "message": self.message}
         texts = {"returned": self.returned, "seen": self.seen, "after": self.after}
         row = {name: json.loads(text) for name, text in texts.items() if text is not None}
         return {**row, "iterator": True} if self.iterates else row
 
-    def keep_common_views(self, other: Outcome) -> Outcome:
+    def keep_common_views(self, other: CallOutcome) -> CallOutcome:
         """The outcome with the views and the message that two observations have in common, and that another day would
         give too."""
         if self.message != other.message or is_volatile(json.dumps(self.message)):
@@ -56,7 +56,7 @@ class Outcome:
         common = [[view for view in one if view in two and not is_volatile(json.dumps(view))] for one, two in pairs]
         return replace(self, seen=json.dumps(common) if any(common) else None)
 
-    def same_as(self, other: Outcome) -> bool:
+    def is_same_as(self, other: CallOutcome) -> bool:
         """Whether both did the same, their paths through the function and the views of objects aside."""
         return (self.returned, self.raised[:1], self.after, self.iterates) == (
             other.returned, other.raised[:1], other.after, other.iterates
@@ -64,10 +64,10 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Program:
+class PlacedFunction:
     """A function's definition, and the place that it runs in."""
 
-    spec: Spec
+    spec: FunctionPlacement
     definition: str
     known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, repr=False)
     """Whether a case (its text) notices a variant of the function (its source), where that was tried."""
@@ -83,30 +83,30 @@ class UnobservableError(Exception):
 
 
 @dataclass
-class Observed:
+class Observation:
     """Outcomes in the order of the calls, and the names of the modules that they loaded."""
 
-    outcomes: list[Outcome]
+    outcomes: list[CallOutcome]
     loaded: set[str]
 
 
-def observe(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> Observed:
+def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:
     """The outcome of each call, in one process. Raises UnobservableError, and SandboxFaultError."""
-    answer = _ask(sandbox, program, "observe", list(calls))
+    answer = _run_method(sandbox, program, "observe", list(calls))
     try:
-        outcomes = [_outcome(row) for row in answer["rows"]]
+        outcomes = [_parse_outcome(row) for row in answer["rows"]]
         loaded = {str(name) for name in answer["loaded"]}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnobservableError(Status.FORGED, f"the answer cannot be read: {error}") from None
     if len(outcomes) != len(calls):
         raise UnobservableError(Status.FORGED, "the answer has another number of calls")
-    return Observed(outcomes, loaded)
+    return Observation(outcomes, loaded)
 
 
-def _ask(sandbox: Sandbox, program: Program, method: str, command: Any) -> Any:
+def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any) -> Any:
     test = f"def check(candidate):\n    return candidate({json.dumps(command)!r})\n"
-    job = SandboxJob(program.spec.program(program.definition, method), ENTRY, "", test)
-    result = without_faults(lambda: sandbox.run(job, LIMITS))
+    job = SandboxJob(program.spec.build_program(program.definition, method), ENTRY, "", test)
+    result = run_without_sandbox_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
         raise UnobservableError(result.status, result.detail)
     try:
@@ -115,27 +115,27 @@ def _ask(sandbox: Sandbox, program: Program, method: str, command: Any) -> Any:
         raise UnobservableError(Status.FORGED, f"the answer cannot be read: {error}") from None
 
 
-def observe_all(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> Observed:
+def observe_all(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:
     """The outcome of each call, in batches of BATCH; one that does not answer is halved, because all its calls share
     one limit of CPU time and of the answer's size. Raises UnobservableError if a call does not answer."""
-    return _in_batches(sandbox, program, calls, 0)
+    return _observe_in_batches(sandbox, program, calls, 0)
 
 
-def observe_each(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> Observed:
+def observe_each(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:
     """The same, with `failed` for calls that end the process or take too long: a batch is halved to find them.
 
     At most MAX_FAILED calls may fail; raises UnobservableError where more do.
     """
-    return _in_batches(sandbox, program, calls, MAX_FAILED)
+    return _observe_in_batches(sandbox, program, calls, MAX_FAILED)
 
 
-def _in_batches(
+def _observe_in_batches(
     sandbox: Sandbox,
-    program: Program,
+    program: PlacedFunction,
     calls: Sequence[str],
     allowed: int,
-) -> Observed:
-    found = Observed([], set())
+) -> Observation:
+    found = Observation([], set())
     failed = 0
 
     def each(part: Sequence[str]) -> None:
@@ -145,7 +145,7 @@ def _in_batches(
         except UnobservableError as reason:
             if len(part) == 1 and failed < allowed:
                 failed += 1
-                found.outcomes.append(Outcome(failed=str(reason)))
+                found.outcomes.append(CallOutcome(failed=str(reason)))
                 return
             if len(part) == 1:
                 raise
@@ -171,9 +171,9 @@ class Variant:
     first: bool = False
 
 
-def list_noticed(
+def run_variants_on_cases(
     sandbox: Sandbox,
-    program: Program,
+    program: PlacedFunction,
     cases: Sequence[tuple[Any, ...]],
     variants: Sequence[Variant],
 ) -> list[list[int] | None]:
@@ -190,17 +190,17 @@ def list_noticed(
     rows = [(each.source, [places[number] for number in each.numbers], each.first) for each in variants]
     try:
         command = {"cases": [cases[number] for number in used], "variants": rows}
-        *found, original = _ask(sandbox, program, "list_noticed", command)
+        *found, original = _run_method(sandbox, program, "list_noticed", command)
     except UnobservableError:
         found, original = [None], []
     if (original or found == [None]) and len(variants) > 1:
         half = len(variants) // 2
         parts = variants[:half], variants[half:]
-        return [numbers for part in parts for numbers in list_noticed(sandbox, program, cases, part)]
+        return [numbers for part in parts for numbers in run_variants_on_cases(sandbox, program, cases, part)]
     return [None if numbers is None else [used[int(place)] for place in numbers] for numbers in found]
 
 
-def _outcome(row: dict[str, Any]) -> Outcome:
+def _parse_outcome(row: dict[str, Any]) -> CallOutcome:
     def text(name: str) -> str | None:
         return json.dumps(row[name], separators=(",", ":"), ensure_ascii=True) if name in row else None
 
@@ -208,7 +208,7 @@ def _outcome(row: dict[str, Any]) -> Outcome:
     dependent = row.get("dependent")
     ran = None if dependent is None else tuple(tuple(map(str, names)) for names in dependent)
     pairs = frozenset((int(start), int(end)) for start, end in row["arcs"])
-    return Outcome(
+    return CallOutcome(
         text("returned"), names, text("after"), str(row.get("refused", "")), "", "iterator" in row, text("seen"), ran,
         pairs, int(row["steps"]), str(row.get("message", "")),
     )  # fmt: skip

@@ -18,11 +18,11 @@ from typing import Any
 
 from evaluation.from_code.calls.commands import run_command
 from evaluation.from_code.calls.confined import Confinement, open_slot, run_confined
-from evaluation.from_code.calls.recorded import Call, read_digests, read_recorded
-from evaluation.from_code.project_tests.covering import Covering, read_covering
+from evaluation.from_code.calls.recorded import RecordedCall, read_digests, read_recorded_calls
+from evaluation.from_code.project_tests.covering import CallsByTest, read_calls_by_test
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.recording import calls as recording_calls
-from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.project import Project
 
 HASH_SEED = "1"
@@ -40,7 +40,7 @@ facts = os.uname_result(("Linux", "localhost", "", "", ""))
 posix.uname = os.uname = lambda: facts
 """
 """Replaces the uname call, which the sandbox denies, as in its zygotes."""
-Runner = Callable[[Sequence[str], Path, dict[str, str], float, Callable[[float], None]], tuple[int | None, str]]
+CommandRunner = Callable[[Sequence[str], Path, dict[str, str], float, Callable[[float], None]], tuple[int | None, str]]
 """Runs a command in a folder with an environment, for some seconds, and calls a function each second."""
 
 
@@ -48,7 +48,7 @@ Runner = Callable[[Sequence[str], Path, dict[str, str], float, Callable[[float],
 class Recording:
     """What was recorded while the tests ran, and how the tests ended."""
 
-    calls: dict[str, list[Call]] = field(default_factory=dict)  # by function key
+    calls: dict[str, list[RecordedCall]] = field(default_factory=dict)  # by function key
     # types of results that are not plain data, by function key
     refused: dict[str, list[str]] = field(default_factory=dict)
     # of the first command that failed, else of the last one; None if it was ended at the limit of `seconds`
@@ -57,7 +57,7 @@ class Recording:
     seconds: float = 0.0
     # reasons for files of the recorder that were not read, by name
     unread: dict[str, str] = field(default_factory=dict)
-    covering: Covering = field(default_factory=Covering)
+    covering: CallsByTest = field(default_factory=CallsByTest)
 
     @property
     def last_lines(self) -> list[str]:
@@ -71,18 +71,18 @@ class Recording:
         if self.exit_code is None:
             return "were stopped at the time limit"
         if self.exit_code < 0:
-            return f"were killed by {_signal_name(-self.exit_code)}"
+            return f"were killed by {_name_signal(-self.exit_code)}"
         return f"ended with exit code {self.exit_code}" if self.exit_code else ""
 
 
-def _signal_name(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
 
 
-def doctest_command(python: str, project: Project) -> list[str]:
+def build_doctest_command(python: str, project: Project) -> list[str]:
     """The command that runs the doctests of all modules that have examples."""
     names = [name for name, module in sorted(project.modules.items()) if ">>>" in module.source]
     if not names:
@@ -90,9 +90,9 @@ def doctest_command(python: str, project: Project) -> list[str]:
     return [python, "-m", _DOCTESTS, *names]
 
 
-def record(  # noqa: PLR0913 (each says how the tests run)
+def record_calls(  # noqa: PLR0913 (each says how the tests run)
     project: Project,
-    functions: Sequence[Function],
+    functions: Sequence[ProjectFunction],
     commands: Sequence[Sequence[str]],
     folder: Path,
     limit_s: float,
@@ -115,22 +115,26 @@ def record(  # noqa: PLR0913 (each says how the tests run)
     def passed(_of_command: float) -> None:
         on_second(time.monotonic() - started)
 
-    plan = {"targets": _targets(project, functions), "functions": _every(project, functions), "quiet_s": quiet_s}
+    plan = {
+        "targets": _list_targets(project, functions),
+        "functions": _list_functions(project, functions),
+        "quiet_s": quiet_s,
+    }
     with contextlib.ExitStack() as stack:
-        runner: Runner = run_command
+        runner: CommandRunner = run_command
         inside: Path | None = None
         if confinement is not None:
             slot = stack.enter_context(open_slot(confinement, project.root))
             runner, folder, inside = functools.partial(run_confined, slot), slot.folder, confinement.packages
-        first, second = (_Run(folder / name, project, plan, runner, inside) for name in ("first", "second"))
+        first, second = (_RecordingRun(folder / name, project, plan, runner, inside) for name in ("first", "second"))
         first.run(commands, python, limit_s, passed)
         try:
             repeated = folder / "repeated.json"
             repeated.write_text(json.dumps(read_digests(first.calls, keys)), "utf-8")
             recording = second.run(commands, python, limit_s, passed, repeated)
             recording.seconds = time.monotonic() - started
-            recorded = read_recorded(second.calls, keys, _local_paths(project))
-            recording.covering = read_covering(second.seen, {function.key for function in functions})
+            recorded = read_recorded_calls(second.calls, keys, _list_local_paths(project))
+            recording.covering = read_calls_by_test(second.seen, {function.key for function in functions})
         except OSError as error:
             raise ProjectError(f"the tests removed what was recorded: {error.strerror}") from None
     recording.calls, recording.refused, recording.unread = recorded.calls, recorded.refused, recorded.unread
@@ -139,11 +143,11 @@ def record(  # noqa: PLR0913 (each says how the tests run)
     return recording
 
 
-class _Run:
+class _RecordingRun:
     """One run of the commands, and the folders for what is noted meanwhile; `packages` are those in the sandbox."""
 
     def __init__(
-        self, folder: Path, project: Project, plan: Mapping[str, Any], runner: Runner, packages: Path | None
+        self, folder: Path, project: Project, plan: Mapping[str, Any], runner: CommandRunner, packages: Path | None
     ) -> None:
         self._folder, self._project, self._runner, self._packages = folder, project, runner, packages
         self.calls, self.seen, self._temporary = (folder / name for name in ("calls", "seen", "temporary"))
@@ -165,11 +169,11 @@ class _Run:
         plan = self._folder / "plan.json"
         known = None if repeated is None else str(repeated)
         plan.write_text(json.dumps({**self._plan, "repeated": known}), "utf-8")
-        hooks = _hooks(self._folder)
-        environment = _environment(self._project, hooks, plan, python)
+        hooks = _write_hooks(self._folder)
+        environment = _build_environment(self._project, hooks, plan, python)
         if self._packages is not None:
             (hooks / "bassline_recording" / "__init__.py").write_text(_NEUTRAL_MACHINE, "utf-8")
-            environment = _environment_inside(self._project, hooks, plan, self._packages, self._temporary)
+            environment = _build_sandbox_environment(self._project, hooks, plan, self._packages, self._temporary)
         recording = Recording()
         for command in commands:
             exit_code, output = self._runner(command, self._project.root, environment, limit_s, passed)
@@ -178,14 +182,16 @@ class _Run:
         return recording
 
 
-def _local_paths(project: Project) -> list[str]:
+def _list_local_paths(project: Project) -> list[str]:
     """Folders of this machine as they would stand in a recorded text."""
     folders = {str(project.root), os.path.realpath(project.root)}
     folders |= {f"{folder}/" for folder in (tempfile.gettempdir(), str(Path.home())) if folder != "/"}
     return [json.dumps(folder)[1:-1] for folder in sorted(folders)]
 
 
-def _targets(project: Project, functions: Sequence[Function]) -> dict[str, list[tuple[str, int, str, bool]]]:
+def _list_targets(
+    project: Project, functions: Sequence[ProjectFunction]
+) -> dict[str, list[tuple[str, int, str, bool]]]:
     targets: dict[str, list[tuple[str, int, str, bool]]] = {}
     for function in functions:
         if not function.reason:
@@ -195,7 +201,7 @@ def _targets(project: Project, functions: Sequence[Function]) -> dict[str, list[
     return targets
 
 
-def _every(project: Project, functions: Sequence[Function]) -> dict[str, list[tuple[int, str]]]:
+def _list_functions(project: Project, functions: Sequence[ProjectFunction]) -> dict[str, list[tuple[int, str]]]:
     """(line, key) of every function, also of those that recorded calls cannot judge, by the path of its file."""
     every: dict[str, list[tuple[int, str]]] = {}
     for function in functions:
@@ -204,7 +210,7 @@ def _every(project: Project, functions: Sequence[Function]) -> dict[str, list[tu
     return every
 
 
-def _hooks(folder: Path) -> Path:
+def _write_hooks(folder: Path) -> Path:
     """A folder for PYTHONPATH: the module that Python imports when it starts, and the package that it needs."""
     hooks = folder / "hooks"
     package = hooks / "bassline_recording"
@@ -218,27 +224,29 @@ def _hooks(folder: Path) -> Path:
     return hooks
 
 
-def _environment(project: Project, hooks: Path, plan: Path, python: str) -> dict[str, str]:
+def _build_environment(project: Project, hooks: Path, plan: Path, python: str) -> dict[str, str]:
     own = [*map(str, project.import_roots), os.environ.get("PYTHONPATH", "")]
     programs = [str(Path(python).parent)] if python else []
     return {
         **os.environ,
         "PATH": os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)]),
-        **_recorder_variables(hooks, plan, filter(None, own)),
+        **_build_recorder_variables(hooks, plan, filter(None, own)),
     }
 
 
-def _environment_inside(project: Project, hooks: Path, plan: Path, packages: Path, temporary: Path) -> dict[str, str]:
+def _build_sandbox_environment(
+    project: Project, hooks: Path, plan: Path, packages: Path, temporary: Path
+) -> dict[str, str]:
     """The same in the sandbox, without any variable of this process: it may hold secrets."""
     own = [*map(str, project.import_roots), str(packages)]
     return {
         **dict.fromkeys(("HOME", "TMPDIR"), str(temporary)),
         **{"PATH": "", "LANG": "C.UTF-8"},
-        **_recorder_variables(hooks, plan, own),
+        **_build_recorder_variables(hooks, plan, own),
     }
 
 
-def _recorder_variables(hooks: Path, plan: Path, path: Iterable[str]) -> dict[str, str]:
+def _build_recorder_variables(hooks: Path, plan: Path, path: Iterable[str]) -> dict[str, str]:
     return {
         "PYTHONPATH": os.pathsep.join([str(hooks), str(hooks.parent / "run"), *path]),
         "PYTHONHASHSEED": HASH_SEED,

@@ -24,7 +24,7 @@ _MAX_LINE_BYTES = 2**20
 
 
 @dataclass(frozen=True)
-class Call:
+class RecordedCall:
     """One recorded call. Values are texts (`recording.values`)."""
 
     call: str  # (args, kwargs)
@@ -39,44 +39,44 @@ class Call:
 
 
 @dataclass
-class Recorded:
+class RecordedCalls:
     """Calls by function key, types of results that are not plain data by function key, and files that were not read:
     the reason by file name."""
 
-    calls: dict[str, list[Call]] = field(default_factory=dict)
+    calls: dict[str, list[RecordedCall]] = field(default_factory=dict)
     refused: dict[str, list[str]] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
 
 
-def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str]) -> Recorded:
+def read_recorded_calls(folder: Path, keys: Collection[str], local_paths: Sequence[str]) -> RecordedCalls:
     """Join the files of all processes; each function of `keys` keeps the calls that one process alone would have kept.
 
     Calls that name one of `local_paths` are dropped, since another machine would record others; those with an address
     or the present date too, unless the function has no others: then its checks say why it becomes no task.
     """
-    recorded = Recorded()
-    found: dict[str, dict[str, Call]] = {}
-    volatile: dict[str, dict[str, Call]] = {}
+    recorded = RecordedCalls()
+    found: dict[str, dict[str, RecordedCall]] = {}
+    volatile: dict[str, dict[str, RecordedCall]] = {}
     for path in sorted(folder.iterdir()):
         foreign = 0
-        with opened(path) as file:
+        with open_regular_file(path) as file:
             if file is None:
                 recorded.unread[path.name] = "is not a regular file, or larger than the recorder writes"
                 continue
-            for row in _rows(file):
+            for row in _iterate_rows(file):
                 if row is None or row.get("function") not in keys:
                     foreign += 1
                 elif isinstance(row.get("refused"), str):
                     recorded.refused.setdefault(row["function"], []).append(row["refused"])
-                elif (call := _call(row)) is None:
+                elif (call := _parse_call(row)) is None:
                     foreign += 1
-                elif not any(path in text for path in local_paths for text in _texts(call)):
-                    kept = volatile if any(map(is_volatile, _texts(call))) else found
+                elif not any(path in text for path in local_paths for text in _list_texts(call)):
+                    kept = volatile if any(map(is_volatile, _list_texts(call))) else found
                     kept.setdefault(row["function"], {}).setdefault(call.digest, call)
         if foreign:
             lines = "1 line" if foreign == 1 else f"{foreign} lines"
             recorded.unread[path.name] = f"has {lines} that the recorder did not write"
-    recorded.calls = {key: _smallest(list(by_digest.values())) for key, by_digest in {**volatile, **found}.items()}
+    recorded.calls = {key: _keep_smallest(list(by_digest.values())) for key, by_digest in {**volatile, **found}.items()}
     return recorded
 
 
@@ -84,15 +84,15 @@ def read_digests(folder: Path, keys: Collection[str]) -> dict[str, list[str]]:
     """The digests of all calls of a first run, by function key."""
     found: dict[str, set[str]] = {}
     for path in folder.iterdir():
-        with opened(path) as file:
-            for row in _rows(file) if file else ():
+        with open_regular_file(path) as file:
+            for row in _iterate_rows(file) if file else ():
                 if row and row["function"] in keys and isinstance(row.get("digest"), str):
                     found.setdefault(row["function"], set()).add(row["digest"])
     return {key: sorted(digests) for key, digests in found.items()}
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[BinaryIO | None]:
+def open_regular_file(path: Path) -> Iterator[BinaryIO | None]:
     """The file, or None if it is not a regular one; a FIFO is opened without waiting for a writer."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -108,7 +108,7 @@ def opened(path: Path) -> Iterator[BinaryIO | None]:
         yield None
 
 
-def _rows(file: BinaryIO) -> Iterator[dict[str, Any] | None]:
+def _iterate_rows(file: BinaryIO) -> Iterator[dict[str, Any] | None]:
     """Each line as an object, None for one that is not; a last line that was cut off is left out: its process was
     killed while it wrote."""
     while line := file.readline(_MAX_LINE_BYTES):
@@ -121,38 +121,38 @@ def _rows(file: BinaryIO) -> Iterator[dict[str, Any] | None]:
         yield row if isinstance(row, dict) and isinstance(row.get("function"), str) else None
 
 
-def _call(row: dict[str, Any]) -> Call | None:
+def _parse_call(row: dict[str, Any]) -> RecordedCall | None:
     """The call of a row, None where the recorder cannot have written it."""
     try:
         args, kwargs = values.read_plain(row["call"])
-        call = Call(
-            row["call"], digest_of(row["call"]), row["shape"],
+        call = RecordedCall(
+            row["call"], compute_digest(row["call"]), row["shape"],
             row.get("returned"), tuple(row.get("raised", ())), row.get("after"), row.get("iterator", ""),
         )  # fmt: skip
-        values_are_ours = all(values.write(values.read_plain(text)) == text for text in _texts(call))
+        values_are_ours = all(values.write(values.read_plain(text)) == text for text in _list_texts(call))
     except (ValueError, TypeError, KeyError, RecursionError, values.NotPlainError):
         return None
     names_are_texts = all(isinstance(name, str) for name in (call.shape, call.iterator, *call.raised))
     return call if values_are_ours and names_are_texts and type(args) is tuple and type(kwargs) is dict else None
 
 
-def digest_of(call: str) -> str:
+def compute_digest(call: str) -> str:
     """The short name of a call, by which calls are chosen and told apart."""
     return hashlib.blake2b(call.encode(), digest_size=8).hexdigest()
 
 
-def _texts(call: Call) -> list[str]:
+def _list_texts(call: RecordedCall) -> list[str]:
     return [text for text in (call.call, call.returned, call.after) if text is not None]
 
 
-def _smallest(every: list[Call]) -> list[Call]:
+def _keep_smallest(every: list[RecordedCall]) -> list[RecordedCall]:
     """The calls with the smallest digests, as `recording.calls` chooses them."""
     every.sort(key=lambda call: call.digest)
-    kept: dict[str, Call] = {call.digest: call for call in every[: recording_calls.KEPT]}
+    kept: dict[str, RecordedCall] = {call.digest: call for call in every[: recording_calls.MAX_CALLS]}
     counts: dict[str, int] = {}
     for call in every:
         for kind in (f"shape {call.shape}", *(f"raised {name}" for name in call.raised[:1])):
             counts[kind] = counts.get(kind, 0) + 1
-            if counts[kind] <= recording_calls.KEPT_OF_A_KIND:
+            if counts[kind] <= recording_calls.MAX_CALLS_OF_A_KIND:
                 kept[call.digest] = call
     return sorted(kept.values(), key=lambda call: call.digest)

@@ -14,17 +14,17 @@ MAX_TEST_CHARS = 24_000
 MAX_TEST_OF_OBJECTS_CHARS = 90_000
 
 
-def choose(cases: Sequence[Case], most: int = MAX_CASES) -> list[Case]:
-    """At most `most`, each time the one that adds most: branches before paths, these before kinds of arguments and
+def choose_varied_cases(cases: Sequence[Case], max_cases: int = MAX_CASES) -> list[Case]:
+    """At most `max_cases`, each time the one that adds most: branches before paths, these before kinds of arguments and
     outcomes, these before other results. The docstring's examples come before all.
 
     The order of `cases` does not matter. The result is sorted: short calls before long ones.
     """
     plain = all(case.is_plain() for case in cases)
-    usable = [case for case in cases if _size(case) <= (MAX_CASE_CHARS if plain else MAX_OBJECT_CHARS)]
+    usable = [case for case in cases if _count_chars(case) <= (MAX_CASE_CHARS if plain else MAX_OBJECT_CHARS)]
     limit = MAX_TEST_CHARS if plain else MAX_TEST_OF_OBJECTS_CHARS
     pending = sorted(usable, key=lambda case: case.digest)
-    features = {case.digest: _features(case) for case in pending}
+    features = {case.digest: _list_features(case) for case in pending}
     covered: list[set[Hashable]] = [set() for _ in range(4)]
     chosen: list[Case] = []
     total = 0
@@ -33,19 +33,19 @@ def choose(cases: Sequence[Case], most: int = MAX_CASES) -> list[Case]:
         added = (len(new - old) for new, old in zip(features[case.digest], covered, strict=True))
         return (case.documented, *added)
 
-    while pending and len(chosen) < most:
+    while pending and len(chosen) < max_cases:
         best = max(pending, key=gain)
         pending.remove(best)
-        if total + _size(best) > limit:
+        if total + _count_chars(best) > limit:
             continue
-        total += _size(best)
+        total += _count_chars(best)
         for known, new in zip(covered, features[best.digest], strict=True):
             known.update(new)
         chosen.append(best)
     return sorted(chosen, key=lambda case: (len(case.call), case.digest))
 
 
-def _features(case: Case) -> tuple[frozenset[Hashable], ...]:
+def _list_features(case: Case) -> tuple[frozenset[Hashable], ...]:
     """What a case shows, the most important first."""
     outcome = case.outcome
     kinds: set[Hashable] = {("shape", case.shape), ("raised", outcome.raised[:1]), ("changed", outcome.after is None)}
@@ -55,7 +55,7 @@ def _features(case: Case) -> tuple[frozenset[Hashable], ...]:
     return outcome.arcs, frozenset({outcome.arcs}), frozenset(kinds), frozenset({outcome.returned})
 
 
-def _size(case: Case) -> int:
+def _count_chars(case: Case) -> int:
     return len(case.call) + sum(
         len(text or "") for text in (case.outcome.returned, case.outcome.after, case.outcome.seen)
     )

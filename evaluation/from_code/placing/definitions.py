@@ -6,10 +6,10 @@ import ast
 from typing import Any
 
 
-def definition_of(tree: ast.Module, function: str) -> Any:
+def find_definition(tree: ast.Module, function: str) -> Any:
     """The last definition of the function at its place in classes, else the last of its name anywhere."""
     *path, name = function.split(".")
-    owner = class_of(tree, path)
+    owner = find_class(tree, path)
     places = [owner, tree] if owner is not None else [tree]
     for place in places:
         found = [node for node in ast.walk(place) if is_function(node, name)]
@@ -24,7 +24,7 @@ def is_function(node: ast.AST, name: str) -> bool:
     return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
 
 
-def names_bound(node: ast.AST) -> set[str]:
+def list_bound_names(node: ast.AST) -> set[str]:
     """The names that a statement gives its module, under conditions too.
 
     `evaluation.source.list_bound_names` does nearly the same, but the sandbox has only the modules of this folder and
@@ -37,7 +37,7 @@ def names_bound(node: ast.AST) -> set[str]:
     if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     if isinstance(node, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
-        return {name for each in ast.iter_child_nodes(node) for name in names_bound(each)}
+        return {name for each in ast.iter_child_nodes(node) for name in list_bound_names(each)}
     return set()
 
 
@@ -56,7 +56,7 @@ def is_type_checking(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
-def class_of(tree: Any, path: list[str]) -> Any:
+def find_class(tree: Any, path: list[str]) -> Any:
     """The class at this path, None where there is none; without a path the module."""
     for part in path:
         found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == part]

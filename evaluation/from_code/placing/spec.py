@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from evaluation.from_code.loading import loading, source_of
+from evaluation.from_code.loading import build_loader, source_of
 
 MAX_CONTENT = 4_000_000
 """Characters of all sources of a task."""
@@ -23,16 +23,16 @@ CALLS, VALUES = "call", "outcome"
 """Forms of a test: it calls the function with plain data, or hands over calls and receives outcomes as texts."""
 _PARTS = (
     *("recording.objects", "recording.values"),
-    *("placing.definitions", "placing.same", "placing.views", "placing.steps", "placing.inside"),
+    *("placing.definitions", "placing.tree_equality", "placing.views", "placing.steps", "placing.module_runner"),
 )
 
 
-class SpecError(ValueError):
+class PlacementError(ValueError):
     """A stored specification that cannot be read."""
 
 
 @dataclass(frozen=True)
-class Spec:
+class FunctionPlacement:
     """The place of a function. `modules` are (is a package, source) by name, without the function's own module."""
 
     name: str
@@ -45,14 +45,14 @@ class Spec:
     modules: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     form: str = CALLS
 
-    def program(self, answer: str, method: str = "") -> str:
+    def build_program(self, answer: str, method: str = "") -> str:
         """The complete program with an answer in its module; ENTRY is the function, or `method` of what holds it."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        load, inside = loading(*_PARTS)
-        placed = f"{inside}.Placed(json.loads({json.dumps(content)!r}), {answer!r})"
+        load, inside = build_loader(*_PARTS)
+        placed = f"{inside}.PlacedAnswer(json.loads({json.dumps(content)!r}), {answer!r})"
         return f"import json{load}{ENTRY} = {placed}.{method or self.form}\n"
 
-    def packed(self) -> dict[str, Any]:
+    def pack(self) -> dict[str, Any]:
         """As JSON data that a dataset stores."""
         names = ("before", "after", "indent", "siblings", "modules")
         content = json.dumps({name: getattr(self, name) for name in names}, sort_keys=True)
@@ -60,23 +60,25 @@ class Spec:
         facts = {"name": self.name, "package": self.package, "function": self.function, "form": self.form}
         return {**facts, "sources": sources}
 
-    def only(self, loaded: Sequence[str]) -> Spec:
+    def keep_modules(self, loaded: Sequence[str]) -> FunctionPlacement:
         """With the modules alone that were loaded."""
         modules = {name: each for name, each in self.modules.items() if name in loaded}
-        return Spec(**{**{name: getattr(self, name) for name in self.__dataclass_fields__}, "modules": modules})
+        return FunctionPlacement(
+            **{**{name: getattr(self, name) for name in self.__dataclass_fields__}, "modules": modules}
+        )
 
 
-def unpacked(stored: Mapping[str, Any]) -> Spec:
-    """The specification that a dataset stores. Raises SpecError."""
+def unpack_placement(stored: Mapping[str, Any]) -> FunctionPlacement:
+    """The specification that a dataset stores. Raises PlacementError."""
     try:
         facts = {name: stored[name] for name in ("name", "package", "function", "form")}
         content = _content(stored["sources"])
-        spec = Spec(**facts, **{**content, "siblings": tuple(content["siblings"])})
+        spec = FunctionPlacement(**facts, **{**content, "siblings": tuple(content["siblings"])})
     except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
-        raise SpecError(f"field module: cannot be read ({type(error).__name__})") from None
+        raise PlacementError(f"field module: cannot be read ({type(error).__name__})") from None
     texts = (spec.name, spec.function, spec.before, spec.after, spec.indent)
     if not all(isinstance(text, str) for text in texts) or spec.form not in (CALLS, VALUES):
-        raise SpecError("field module: is not what `bassline datasets from-code` writes")
+        raise PlacementError("field module: is not what `bassline datasets from-code` writes")
     return spec
 
 
@@ -92,9 +94,9 @@ def _content(sources: str) -> dict[str, Any]:
     return found
 
 
-def same_source() -> str:
+def read_comparison_source() -> str:
     """The functions that compare outcomes, as source for a test."""
-    text = source_of("placing.same")
+    text = source_of("placing.tree_equality")
     tree = ast.parse(text)
     first = next(node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
     return "".join(text.splitlines(keepends=True)[first.lineno - 1 :])

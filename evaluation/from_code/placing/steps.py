@@ -16,13 +16,13 @@ MUTANT_STEPS = 5
 VIEW_STEPS = MAX_STEPS // 10
 """Steps of the project's code for all views of a call; a call that takes more has no views."""
 _OURS = frozenset(
-    each.__code__.co_filename for each in (values.write, objects.find, read_views, json.loads, json.dumps,
+    each.__code__.co_filename for each in (values.write, objects.resolve_name, read_views, json.loads, json.dumps,
                                            json.JSONDecoder.decode, json.JSONEncoder.encode)
 )  # fmt: skip
 """Files of the code that reads and writes views."""
 
 
-class Stopped(BaseException):
+class CallStopped(BaseException):
     """Ends a call: it took too long, or waits for an event loop."""
 
 
@@ -34,10 +34,10 @@ class StepCounter:
         self.limit = limit
 
     def count(self) -> None:
-        """Raises Stopped after too many steps."""
+        """Raises CallStopped after too many steps."""
         self.steps += 1
         if self.steps > self.limit:
-            raise Stopped("too long")
+            raise CallStopped("too long")
 
     def trace(self, frame: Any, event: str, _value: Any) -> Any:
         """What sys.settrace calls."""
@@ -66,7 +66,7 @@ class ViewCounter(StepCounter):
             self.ran = True
         return None if frame.f_code.co_filename in _OURS else super().trace(frame, event, _value)
 
-    def note(self, place: int) -> Any:
+    def start_value(self, place: int) -> Any:
         """What `read_views` calls after each view of the next value."""
         self.found.append(set())
         self.ran = False
@@ -79,7 +79,7 @@ class ViewCounter(StepCounter):
         return add
 
 
-class Tracer(StepCounter):
+class ArcTracer(StepCounter):
     """Counts the steps of a call, and notes those from line to line inside the function."""
 
     def __init__(self, limit: int, first: int, last: int) -> None:

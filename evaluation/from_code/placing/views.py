@@ -20,12 +20,12 @@ MAX_CHARS = 600
 MAX_VIEWS = 12
 MAX_ITEMS = 50
 MAX_METHODS = 8
-MAX_PARTS_SEEN = 3
+MAX_INNER_OBJECTS = 3
 """Objects in one value whose properties are read."""
 MAX_COPIED_CHARS = 2000
 """Of an object whose methods are called, each on a copy of it."""
 _SPECIAL: dict[str, Callable[[Any], Any]] = {"__len__": len, "__str__": str, "__repr__": repr, "__bool__": bool}
-Reader = Callable[[Any], Any]
+ViewReader = Callable[[Any], Any]
 
 
 def read_views(
@@ -44,11 +44,11 @@ def read_views(
     kind: Any = type(value)
     readers = _list_readers(kind, is_own)
     found = _read_all(value, [(name, functools.partial(_write, read)) for name, read in readers], wanted, on_read)
-    methods = _list_methods(kind, is_own) if any(name.startswith("_") for name in _attributes(value)) else ()
+    methods = _list_methods(kind, is_own) if any(name.startswith("_") for name in _get_attributes(value)) else ()
     methods = methods if wanted is None or any(f"{name}()" in wanted for name in methods) else ()
     if methods and (text := _write_small(value)):
         after = _describe_unchanged(text, readers, on_read)
-        calls = [(f"{name}()", functools.partial(_call, name, readers, after)) for name in methods]
+        calls = [(f"{name}()", functools.partial(_call_method, name, readers, after)) for name in methods]
         found += _read_all(text, calls, wanted, on_read)
     if wanted is not None and not any("." in name for name in wanted):
         return found
@@ -57,7 +57,7 @@ def read_views(
         if item is not value and is_own(type(item)):
             within.setdefault(id(item), (name, item))
     on_read(".")
-    for name, item in list(within.values())[:MAX_PARTS_SEEN]:
+    for name, item in list(within.values())[:MAX_INNER_OBJECTS]:
         kind = type(item)
         found_in = _list_properties(kind, is_own)
         properties = [(f"{name}.{each}", functools.partial(_write, read)) for each, read in found_in]
@@ -66,7 +66,10 @@ def read_views(
 
 
 def _read_all(
-    value: Any, readers: Sequence[tuple[str, Reader]], wanted: Collection[str] | None, on_read: Callable[[str], None]
+    value: Any,
+    readers: Sequence[tuple[str, ViewReader]],
+    wanted: Collection[str] | None,
+    on_read: Callable[[str], None],
 ) -> list[list[Any]]:
     """[name, tree] of the first MAX_VIEWS readers, which return trees."""
     found: list[list[Any]] = []
@@ -86,29 +89,29 @@ def _read_all(
     return found
 
 
-def _write(read: Reader, value: Any) -> Any:
+def _write(read: ViewReader, value: Any) -> Any:
     return json.loads(values.write(read(value)))
 
 
 @functools.cache
-def _list_readers(kind: type, is_own: Callable[[type], bool]) -> list[tuple[str, Reader]]:
+def _list_readers(kind: type, is_own: Callable[[type], bool]) -> list[tuple[str, ViewReader]]:
     """(name, function that reads it) of each view, in the order of the names."""
     found = dict(_list_properties(kind, is_own))
     for name, _ in _list_members(kind, is_own):
         if name in _SPECIAL:
             found.setdefault(name, _SPECIAL[name])
         elif name == "__iter__" and not hasattr(kind, "__next__"):
-            found.setdefault(name, _items)
+            found.setdefault(name, _read_items)
     return sorted(found.items())
 
 
 @functools.cache
-def _list_properties(kind: type, is_own: Callable[[type], bool]) -> list[tuple[str, Reader]]:
+def _list_properties(kind: type, is_own: Callable[[type], bool]) -> list[tuple[str, ViewReader]]:
     names = sorted({
         name for name, member in _list_members(kind, is_own)
         if isinstance(member, (property, functools.cached_property)) and not name.startswith("_")
     })  # fmt: skip
-    return [(name, functools.partial(_attribute, name=name)) for name in names]
+    return [(name, functools.partial(_read_attribute, name=name)) for name in names]
 
 
 @functools.cache
@@ -132,10 +135,10 @@ def _list_members(kind: type, is_own: Callable[[type], bool]) -> Iterator[tuple[
         yield from vars(owner).items()
 
 
-def _list_items(value: Any, readers: list[tuple[str, Reader]]) -> Iterator[tuple[str, Any]]:
+def _list_items(value: Any, readers: list[tuple[str, ViewReader]]) -> Iterator[tuple[str, Any]]:
     """(name, object) for what an object's properties and public attributes hold; the items of a list."""
     groups = {"": value} if isinstance(value, (list, tuple)) else {}
-    groups |= {name: part for name, part in _attributes(value).items() if not name.startswith("_")}
+    groups |= {name: part for name, part in _get_attributes(value).items() if not name.startswith("_")}
     for name, read in readers:
         if not name.startswith("_"):
             try:
@@ -144,10 +147,10 @@ def _list_items(value: Any, readers: list[tuple[str, Reader]]) -> Iterator[tuple
                 continue
     for name, part in groups.items():
         parts = part if isinstance(part, (list, tuple)) else (part,)
-        yield from ((f"{name}[{number}]", item) for number, item in enumerate(parts[:MAX_PARTS_SEEN]))
+        yield from ((f"{name}[{number}]", item) for number, item in enumerate(parts[:MAX_INNER_OBJECTS]))
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def _get_attributes(value: Any) -> dict[str, Any]:
     return getattr(value, "__dict__", {})
 
 
@@ -161,10 +164,10 @@ def _write_small(value: Any) -> str:
 
 
 def _describe_unchanged(
-    text: str, readers: list[tuple[str, Reader]], on_read: Callable[[str], None]
+    text: str, readers: list[tuple[str, ViewReader]], on_read: Callable[[str], None]
 ) -> list[Any] | None:
-    """The views of a written object as `_call` adds them; None where they hold objects or lists, which a result might
-    hold, too, and where one cannot be written."""
+    """The views of a written object as `_call_method` adds them; None where they hold objects or lists, which a result
+    might hold, too, and where one cannot be written."""
     try:
         copied = values.read(text)
         views = _read_after(copied, readers[:MAX_VIEWS])
@@ -185,7 +188,7 @@ def _is_flat(tree: Any) -> bool:
     return not isinstance(tree, list)
 
 
-def _read_after(value: Any, readers: list[tuple[str, Reader]]) -> list[Any]:
+def _read_after(value: Any, readers: list[tuple[str, ViewReader]]) -> list[Any]:
     found: list[Any] = []
     for view, read in readers:
         try:
@@ -195,7 +198,7 @@ def _read_after(value: Any, readers: list[tuple[str, Reader]]) -> list[Any]:
     return found
 
 
-def _call(name: str, readers: list[tuple[str, Reader]], unchanged: list[Any] | None, text: str) -> Any:
+def _call_method(name: str, readers: list[tuple[str, ViewReader]], unchanged: list[Any] | None, text: str) -> Any:
     """What a method of a written object returns, and the views of the object after it: `unchanged` where it leaves the
     object alone. Reading runs no code of the project, as copying would."""
     copied = values.read(text)
@@ -205,11 +208,11 @@ def _call(name: str, readers: list[tuple[str, Reader]], unchanged: list[Any] | N
     return json.loads(values.write([result, *_read_after(copied, readers)]))
 
 
-def _attribute(value: Any, name: str) -> Any:
+def _read_attribute(value: Any, name: str) -> Any:
     return getattr(value, name)
 
 
-def _items(value: Any) -> Any:
+def _read_items(value: Any) -> Any:
     found = []
     for item in value:
         found.append(item)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import indent
 
-from evaluation.from_code.faults import without_faults
-from evaluation.from_code.mutants import Mutant, mutants
+from evaluation.from_code.faults import run_without_sandbox_faults
+from evaluation.from_code.mutants import Mutant, build_mutants
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.find import Function
-from evaluation.from_code.trivial_bodies import list_trivial
+from evaluation.from_code.source.find import ProjectFunction
+from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
 from evaluation.project_tests.spec import ProjectTests
@@ -33,13 +33,13 @@ _MUTANT_LIMITS = replace(LIMITS, cpu_s=4, wall_s=12.0)
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedTests:
     """The tests of a task, and the mutants that they were tried on."""
 
     tests: tuple[str, ...]
     mutants: tuple[Mutant, ...]
     survivors: tuple[Mutant, ...]
-    write: bool  # the tests need a folder to write in
+    writes: bool  # the tests need a folder to write in
 
     @property
     def score(self) -> float:
@@ -52,7 +52,7 @@ class Checked:
         return bool(self.survivors)
 
 
-def varied(tests: Sequence[str], limit: int) -> list[str]:
+def choose_varied_tests(tests: Sequence[str], limit: int) -> list[str]:
     """The first `limit` tests, where cases after the third of one test function come last."""
     seen: dict[str, int] = {}
     ranked = []
@@ -63,53 +63,55 @@ def varied(tests: Sequence[str], limit: int) -> list[str]:
     return [test for _, _, test in sorted(ranked)][:limit]
 
 
-def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checked:
+def choose_tests(judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction) -> CheckedTests:
     """The tests that judge answers to a function; `spec.tests` are those that pass, best first.
 
     Raises ExcludedError where they miss too much.
     """
-    faulty = mutants(function.node, MAX_MUTANTS, function.owner)
+    faulty = build_mutants(function.node, MAX_MUTANTS, function.owner)
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
-    empty = list_trivial(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
+    empty = list_trivial_variants(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
     left: Sequence[str] = [*(mutant.source for mutant in faulty), *empty]
-    tests, write = _choose_passing(judge, spec, function, varied(spec.tests, MAX_TESTS))
+    tests, write = _choose_passing(judge, spec, function, choose_varied_tests(spec.tests, MAX_TESTS))
     left = _list_unkilled(judge, spec, function, tests, left)
-    more = [test for test in varied(spec.tests, MORE_TESTS) if test not in tests]
-    if more and sum(mutant.source in left for mutant in faulty) > _allowed(len(faulty)):
+    more = [test for test in choose_varied_tests(spec.tests, MORE_TESTS) if test not in tests]
+    if more and sum(mutant.source in left for mutant in faulty) > _count_allowed_survivors(len(faulty)):
         tests, write = _choose_passing(judge, spec, function, [*tests, *more])
         left = _list_unkilled(judge, spec, function, tests, left)
 
     def passes(program: str) -> bool:
-        return program in left and _passes(judge, spec, function.module.source, tests, program)
+        return program in left and _passes_tests(judge, spec, function.module.source, tests, program)
 
     survivors: list[Mutant] = []
     for mutant in faulty:
-        if len(survivors) <= _allowed(len(faulty)) and passes(mutant.source):
+        if len(survivors) <= _count_allowed_survivors(len(faulty)) and passes(mutant.source):
             survivors.append(mutant)
-    if len(survivors) > _allowed(len(faulty)):
+    if len(survivors) > _count_allowed_survivors(len(faulty)):
         raise ExcludedError("has tests that miss more than a fifth of its mutants", f"{len(tests)} tests")
     for text in empty:
         if passes(text):
             raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
-    return Checked(tuple(tests), tuple(faulty), tuple(survivors), write)
+    return CheckedTests(tuple(tests), tuple(faulty), tuple(survivors), write)
 
 
-def list_noticed(judge: ProjectJudge, spec: ProjectTests, function: Function, variants: Sequence[str]) -> list[str]:
+def list_killed_variants(
+    judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, variants: Sequence[str]
+) -> list[str]:
     """The variants of a function that fail the tests of `spec`."""
     source, tests = function.module.source, spec.tests
     left = _list_unkilled(judge, spec, function, tests, variants)
-    unnoticed = {variant for variant in left if _passes(judge, spec, source, tests, variant)}
+    unnoticed = {variant for variant in left if _passes_tests(judge, spec, source, tests, variant)}
     return [variant for variant in variants if variant not in unnoticed]
 
 
-def _allowed(judged: int) -> int:
+def _count_allowed_survivors(judged: int) -> int:
     """How many mutants may pass the tests."""
     return judged - math.ceil(judged * MIN_KILLED)
 
 
 def _choose_passing(
-    judge: ProjectJudge, spec: ProjectTests, function: Function, tests: Sequence[str]
+    judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, tests: Sequence[str]
 ) -> tuple[list[str], bool]:
     """The tests that the original passes together, and whether they write."""
     source = function.module.source
@@ -127,14 +129,14 @@ def _choose_passing(
 
 
 def _run_original(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str]) -> SandboxResult:
-    result = without_faults(lambda: judge.run(source, spec, tests, LIMITS).result)
+    result = run_without_sandbox_faults(lambda: judge.run(source, spec, tests, LIMITS).result)
     if result.status != Status.PASSED:
         raise ExcludedError("has tests that do not pass each time", result.detail[:200])
     return result
 
 
 def _list_unkilled(
-    judge: ProjectJudge, spec: ProjectTests, function: Function, tests: Sequence[str], variants: Sequence[str]
+    judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, tests: Sequence[str], variants: Sequence[str]
 ) -> list[str]:
     """The variants that a process which tries all of them does not report as killed."""
     source = function.module.source
@@ -153,8 +155,8 @@ def _wrap_in_classes(source: str, qualified: str) -> str:
     return source
 
 
-def _passes(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str], program: str) -> bool:
+def _passes_tests(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str], program: str) -> bool:
     spliced = splice(source, spec.qualified, spec.line, program)
     assert spliced is not None
-    result = without_faults(lambda: judge.run(spliced.source, spec, tests, _MUTANT_LIMITS).result)
+    result = run_without_sandbox_faults(lambda: judge.run(spliced.source, spec, tests, _MUTANT_LIMITS).result)
     return result.status == Status.PASSED

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evaluation.from_code.calls.recorded import opened
+from evaluation.from_code.calls.recorded import open_regular_file
 from evaluation.from_code.project_tests import editable
 from evaluation.from_code.project_tests.options import select_options
 
@@ -21,7 +21,7 @@ _STANDARD = re.compile(r"/lib(64)?/python[0-9.]+/(?!(site|dist)-packages/)")
 
 
 @dataclass
-class Covering:
+class CallsByTest:
     """`tests`: the number of calls of each function by pytest's id of the test, "" outside of tests. `files` are the
     files of all modules that the tests imported, without the standard library's, `path` the folders of installed
     packages, `ended` the tests that waited without end, `options` pytest's options that matter in the sandbox, too."""
@@ -33,32 +33,34 @@ class Covering:
     ended: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
 
-    def called(self) -> set[str]:
+    def list_called_functions(self) -> set[str]:
         """The keys of the functions that the tests called."""
         return {key for calls in self.tests.values() for key in calls}
 
-    def of(self, key: str) -> list[str]:
+    def list_tests(self, key: str) -> list[str]:
         """The tests that call a function, the most specific first: those that call the fewest functions, then those
         that make the fewest calls. The order depends on no clock."""
         found = [test for test, calls in self.tests.items() if test and key in calls]
         return sorted(found, key=lambda test: (len(self.tests[test]), sum(self.tests[test].values()), test))
 
 
-def read_covering(folder: Path, keys: Collection[str]) -> Covering:
+def read_calls_by_test(folder: Path, keys: Collection[str]) -> CallsByTest:
     """Join the files of all processes that the recorder noted."""
-    covering = Covering()
+    covering = CallsByTest()
     files: set[str] = set()
     options: set[tuple[str, ...]] = set()
     for path in sorted(folder.iterdir()):
-        with opened(path) as file:
+        with open_regular_file(path) as file:
             while file is not None and (line := file.readline(_MAX_LINE_BYTES)):
-                row = _row(line)
+                row = _parse_row(line)
                 if row.get("modules"):
-                    files |= {name for name in _texts(row["modules"]) if not _STANDARD.search(name)}
-                    covering.path = sorted({*covering.path, *(p for p in _texts(row.get("path")) if "-packages" in p)})
+                    files |= {name for name in _keep_texts(row["modules"]) if not _STANDARD.search(name)}
+                    covering.path = sorted(
+                        {*covering.path, *(p for p in _keep_texts(row.get("path")) if "-packages" in p)}
+                    )
                     covering.python = covering.python or [n for n in row.get("python", []) if type(n) is int]
                 elif isinstance(row.get("pytest"), list):
-                    options |= set(select_options(_texts(row["pytest"]), row.get("settings")))
+                    options |= set(select_options(_keep_texts(row["pytest"]), row.get("settings")))
                 elif isinstance(row.get("ended"), str):
                     covering.ended = sorted({*covering.ended, row["ended"]})
                 elif isinstance(row.get("test"), str) and isinstance(row.get("calls"), dict):
@@ -68,11 +70,11 @@ def read_covering(folder: Path, keys: Collection[str]) -> Covering:
                             calls[key] = calls.get(key, 0) + count
     covering.files = sorted(files)
     covering.options = [word for option in sorted(options) for word in option]
-    covering.path = sorted({*covering.path, *editable.import_roots(covering.path, covering.files)})
+    covering.path = sorted({*covering.path, *editable.find_import_roots(covering.path, covering.files)})
     return covering
 
 
-def _row(line: bytes) -> dict[str, Any]:
+def _parse_row(line: bytes) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -80,5 +82,5 @@ def _row(line: bytes) -> dict[str, Any]:
     return row if isinstance(row, dict) else {}
 
 
-def _texts(value: Any) -> list[str]:
+def _keep_texts(value: Any) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 
-def project_of(info: Path) -> Path | None:
+def find_project(info: Path) -> Path | None:
     """The project's folder of a distribution in editable mode, by its `.dist-info`; None for another one."""
     try:
         found = json.loads((info / "direct_url.json").read_text("utf-8"))
@@ -19,7 +19,7 @@ def project_of(info: Path) -> Path | None:
     return Path(unquote(url.path)).resolve() if editable else None
 
 
-def used_packages(folder: Path, files: Iterable[str]) -> set[Path]:
+def find_used_packages(folder: Path, files: Iterable[str]) -> set[Path]:
     """The top-level packages and modules of a project that hold one of these files."""
     found = set()
     for file in map(Path, files):
@@ -30,13 +30,13 @@ def used_packages(folder: Path, files: Iterable[str]) -> set[Path]:
     return found
 
 
-def import_roots(places: Sequence[str], files: Sequence[str]) -> set[str]:
+def find_import_roots(places: Sequence[str], files: Sequence[str]) -> set[str]:
     """The folders from which packages in editable mode are imported; `places` are the folders of packages."""
-    folders = {folder for place in places for info in Path(place).glob("*.dist-info") if (folder := project_of(info))}
-    return {str(package.parent) for folder in folders for package in used_packages(folder, files)}
+    folders = {folder for place in places for info in Path(place).glob("*.dist-info") if (folder := find_project(info))}
+    return {str(package.parent) for folder in folders for package in find_used_packages(folder, files)}
 
 
-def files_of(package: Path) -> Iterator[tuple[str, Path]]:
+def iterate_files(package: Path) -> Iterator[tuple[str, Path]]:
     """(path on sys.path, file) of a package or module."""
     every = sorted(package.rglob("*")) if package.is_dir() else [package]
     for file in every:

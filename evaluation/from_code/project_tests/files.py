@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evaluation.from_code.project_tests import editable
-from evaluation.from_code.project_tests.covering import Covering
+from evaluation.from_code.project_tests.covering import CallsByTest
 from evaluation.from_code.project_tests.own_files import MAX_FILE_BYTES, OwnFiles, list_own_files
 from evaluation.from_code.source.project import Project
 from evaluation.project_tests.archive import MAX_BYTES, ArchiveError, is_relative, pack
@@ -24,7 +24,7 @@ _METADATA = frozenset(("METADATA", "entry_points.txt", "top_level.txt"))
 
 
 @dataclass(frozen=True)
-class Files:
+class SuiteArchives:
     """Both archives by their sha256, and what is in them. `distributions` are names with versions."""
 
     project: str
@@ -37,7 +37,7 @@ class Files:
     own: OwnFiles
 
 
-def gather(project: Project, covering: Covering, store_secrets: bool = False) -> Files:
+def pack_archives(project: Project, covering: CallsByTest, store_secrets: bool = False) -> SuiteArchives:
     """The archives. Raises ArchiveError, with one sentence, where their files cannot be packed."""
     if project.version or not project.root.is_dir():
         raise ArchiveError("the project was given by name, and its tests are not part of it: give its folder")
@@ -45,7 +45,7 @@ def gather(project: Project, covering: Covering, store_secrets: bool = False) ->
     if any(not root.is_relative_to(project.root) for root in roots):
         raise ArchiveError("the project's folder is itself a package: give the folder above it")
     own = list_own_files(project.root, store_secrets, covering.files)
-    installed, names = installed_files(project, covering)
+    installed, names = read_installed_files(project, covering)
     archives, hashes = {}, []
     for files in (_read_own_files(project.root, own), installed):
         if sum(map(len, files.values())) > MAX_BYTES:
@@ -54,7 +54,7 @@ def gather(project: Project, covering: Covering, store_secrets: bool = False) ->
         archives[hashes[-1]] = pack(files)
     relative = {root.relative_to(project.root).as_posix() for root in roots}
     paths = tuple(dict.fromkeys([*sorted(relative - {"."}), ""]))
-    return Files(
+    return SuiteArchives(
         hashes[0], hashes[1], archives, names, any(path.endswith(".so") for path in installed),
         any(path.startswith("hypothesis/") for path in installed), paths, own,
     )  # fmt: skip
@@ -66,9 +66,9 @@ def _read_own_files(root: Path, own: OwnFiles) -> dict[str, bytes]:
     return {path: (root / path).read_bytes() for path in own.stored}
 
 
-def installed_files(project: Project, covering: Covering) -> tuple[dict[str, bytes], tuple[str, ...]]:
+def read_installed_files(project: Project, covering: CallsByTest) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """The files of the distributions whose modules the tests imported, and their names."""
-    own = project.top_names()
+    own = project.list_top_names()
     own_name = re.sub(r"[-_.]+", "_", project.name).lower()
     top_files = {f"{name}.py" for name in own}
     files: dict[str, bytes] = {}
@@ -76,10 +76,10 @@ def installed_files(project: Project, covering: Covering) -> tuple[dict[str, byt
     for place in map(Path, covering.path):
         used = {Path(file).relative_to(place).as_posix() for file in covering.files if Path(file).is_relative_to(place)}
         for info in sorted(place.glob("*.dist-info")):
-            listed = list(_record(info))
+            listed = list(_read_record(info))
             name = re.sub(r"[-_.]+", "_", info.name.partition("-")[0]).lower()
-            folder = None if name == own_name else editable.project_of(info)
-            packages = editable.used_packages(folder, covering.files) if folder else set()
+            folder = None if name == own_name else editable.find_project(info)
+            packages = editable.find_used_packages(folder, covering.files) if folder else set()
             if name != own_name and (name in _WITHOUT or not (used.intersection(listed) or packages)):
                 continue
             names.append(info.name.removesuffix(".dist-info").replace("-", " ", 1))
@@ -87,23 +87,23 @@ def installed_files(project: Project, covering: Covering) -> tuple[dict[str, byt
                 metadata = path.startswith(info.name + "/")
                 wanted = path.rpartition("/")[2] in _METADATA if metadata else path.partition("/")[0] not in own
                 if wanted and path not in top_files and not path.startswith("__editable__"):
-                    _add(files, path, place / path)
+                    _add_file(files, path, place / path)
             for package in packages:
-                for path, file in editable.files_of(package):
-                    _add(files, path, file)
+                for path, file in editable.iterate_files(package):
+                    _add_file(files, path, file)
     if "pytest/__init__.py" not in files:
         raise ArchiveError('the tests were not run by pytest: give --tests "python -m pytest -q"')
     return files, tuple(sorted(names))
 
 
-def _add(files: dict[str, bytes], path: str, file: Path) -> None:
+def _add_file(files: dict[str, bytes], path: str, file: Path) -> None:
     """Add a file that tests may read, unless its path is taken."""
-    content = None if path.endswith((".pyc", ".pyi", ".h", ".c")) else _content(file)
+    content = None if path.endswith((".pyc", ".pyi", ".h", ".c")) else _read_content(file)
     if content is not None:
         files.setdefault(path, content)
 
 
-def _record(info: Path) -> Iterator[str]:
+def _read_record(info: Path) -> Iterator[str]:
     """The paths in a distribution's RECORD that stay in the folder of packages."""
     try:
         rows = list(csv.reader((info / "RECORD").read_text("utf-8").splitlines()))
@@ -112,7 +112,7 @@ def _record(info: Path) -> Iterator[str]:
     yield from (row[0] for row in rows if row and is_relative(row[0]))
 
 
-def _content(path: Path) -> bytes | None:
+def _read_content(path: Path) -> bytes | None:
     try:
         return path.read_bytes() if path.is_file() and path.stat().st_size <= 2 * MAX_FILE_BYTES else None
     except OSError:

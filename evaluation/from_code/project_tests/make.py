@@ -6,30 +6,30 @@ import ast
 import time
 from typing import Any
 
-from evaluation.from_code.build import TaskResult, Workplace, source_of
+from evaluation.from_code.build import BuildContext, TaskResult, describe_source
 from evaluation.from_code.called import list_called_examples
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.observe import Outcome
-from evaluation.from_code.checks import repeated as repeat
+from evaluation.from_code.calls.observe import CallOutcome
+from evaluation.from_code.checks import repeat_calls
 from evaluation.from_code.fairness import UNDESCRIBED
 from evaluation.from_code.project_tests import fairness
 from evaluation.from_code.project_tests import suite as suites
-from evaluation.from_code.project_tests.suite import Suite
+from evaluation.from_code.project_tests.suite import ProjectSuite
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.context import prompt_of, solution_of
-from evaluation.from_code.source.find import Function
-from evaluation.from_code.tasks import LINES_BEFORE, program_of, stops_of, task_id
+from evaluation.from_code.source.context import build_prompt, read_solution
+from evaluation.from_code.source.find import ProjectFunction
+from evaluation.from_code.tasks import LINES_BEFORE, build_program, build_task_id, list_stops
 from evaluation.from_code.unstated import find_constants
 from evaluation.verdicts import Trust
 
 JUDGE = "tests"
 
 
-def make(suite: Suite, work: Workplace, function: Function) -> TaskResult:
+def make_task(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> TaskResult:
     """The task of one function, checked, or the reason why there is none."""
     started = time.monotonic()
     try:
-        made = TaskResult(function.key, _row(suite, work, function))
+        made = TaskResult(function.key, _build_row(suite, work, function))
     except ExcludedError as reason:
         made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
     except RecursionError:
@@ -38,21 +38,21 @@ def make(suite: Suite, work: Workplace, function: Function) -> TaskResult:
     return made
 
 
-def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
-    cases = _recorded(work, function)
+def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
+    cases = _list_recorded_cases(work, function)
     context = work.options.context
     called = list_called_examples(function, work.recording)
-    told = prompt_of(work.project, function, context, LINES_BEFORE, called=called)
+    told = build_prompt(work.project, function, context, LINES_BEFORE, called=called)
     constants = find_constants(function.node, work.attribute_names, for_tests=True)
     untold = [each for each in constants if not each.is_in(told)]
     examples = fairness.choose_examples(cases, function, untold)
-    prompt = prompt_of(work.project, function, context, LINES_BEFORE, examples, called)
-    spec, facts = suites.checked(suite, work.project, work.recording.covering, function)
+    prompt = build_prompt(work.project, function, context, LINES_BEFORE, examples, called)
+    spec, facts = suites.check_function(suite, work.project, work.recording.covering, function)
     assert suite.judge is not None
     unstated = list(map(str, fairness.list_unstated(suite.judge, spec, function, untold, cases, examples)))
     if not examples and not ast.get_docstring(function.node):
         unstated.append(UNDESCRIBED)
-    source = source_of(work, function, JUDGE, Trust.IN_GUEST)
+    source = describe_source(work, function, JUDGE, Trust.IN_GUEST)
     facts |= {
         "examples": examples,
         "called": called,
@@ -60,26 +60,26 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
         "stated_share": round(max(0.0, 1 - len(unstated) / max(1, len(constants))), 4),
     }
     return {
-        "task_id": task_id(work.project, function),
+        "task_id": build_task_id(work.project, function),
         "prompt": prompt,
         "entry_point": function.qualified,
-        "canonical_solution": solution_of(function),
-        "test": suites.shown(work.project, spec.tests),
-        "project_tests": spec.as_json(),
-        "stop": stops_of(function),
+        "canonical_solution": read_solution(function),
+        "test": suites.format_tests(work.project, spec.tests),
+        "project_tests": spec.to_json(),
+        "stop": list_stops(function),
         "source": {**source, **facts},
     }
 
 
-def _recorded(work: Workplace, function: Function) -> list[Case]:
+def _list_recorded_cases(work: BuildContext, function: ProjectFunction) -> list[Case]:
     """The recorded calls with what the tests saw them do, some become examples, none judges; with the branches
     that they take where the sandbox can repeat them."""
     calls = [] if function.is_wrapped else work.recording.calls.get(function.key, [])
     calls = [call for call in calls if not call.iterator]
     try:
-        repeated, _ = repeat(work.sandbox, program_of(function, work.sources), calls)
+        repeated, _ = repeat_calls(work.sandbox, build_program(function, work.sources), calls)
     except ExcludedError:
         repeated = []
     return repeated or [
-        Case(call.call, call.digest, Outcome(call.returned, call.raised, call.after), call.shape) for call in calls
+        Case(call.call, call.digest, CallOutcome(call.returned, call.raised, call.after), call.shape) for call in calls
     ]

@@ -12,34 +12,34 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from evaluation.from_code.faults import without_faults
+from evaluation.from_code.faults import run_without_sandbox_faults
 from evaluation.from_code.project_tests import checks, files
-from evaluation.from_code.project_tests.covering import Covering
-from evaluation.from_code.project_tests.files import Files
+from evaluation.from_code.project_tests.covering import CallsByTest
+from evaluation.from_code.project_tests.files import SuiteArchives
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.project import Module, Project
 from evaluation.project_tests.archive import ArchiveError
 from evaluation.project_tests.judge import ProjectJudge
-from evaluation.project_tests.running import LIMITS, Outcomes
+from evaluation.project_tests.running import LIMITS, SuiteOutcomes
 from evaluation.project_tests.spec import ProjectTests
-from evaluation.sandbox import Sandbox
-from evaluation.sandbox.supervisor import stop_with
+from evaluation.sandbox import Sandbox, SandboxResult
+from evaluation.sandbox.supervisor import stop_jobs_on
 
 _WHOLE_FILE = replace(LIMITS, cpu_s=60, wall_s=60.0)
-_MOST_ENDING = 10
+_MAX_ENDING = 10
 """Tests of a file that may end its process; after these the rest is given up."""
 _SHOWN_CHARS = 12_000
 _PRIVATE = re.compile(r"(?<!\bself)\._[a-z]\w*")
 
 
 @dataclass
-class Suite:
+class ProjectSuite:
     """`passing` are the tests that pass in the sandbox; `refused` says why the tests cannot judge at all, "" if they
     can; `failures` are the last words of those that do not pass there, by test or file."""
 
     refused: str = ""
-    files: Files | None = None
+    files: SuiteArchives | None = None
     passing: frozenset[str] = frozenset()
     failures: dict[str, str] = field(default_factory=dict)
     judge: ProjectJudge | None = None
@@ -51,79 +51,96 @@ class Suite:
             self.judge.close()
 
 
-def prepare(
+def prepare_suite(
     sandbox: Sandbox,
     project: Project,
-    covering: Covering,
+    covering: CallsByTest,
     workers: int = 1,
     on_file: Callable[[int, int], None] = lambda _done, _total: None,
     environment: Mapping[str, str | None] = MappingProxyType({}),
     store_secrets: bool = False,
-) -> Suite:
+) -> ProjectSuite:
     """The suite of a project, after each of its files of tests ran once in the sandbox, with these variables."""
     tests = sorted({test for test in covering.tests if test})
     if not tests:
-        return Suite(
+        return ProjectSuite(
             'no test was run by pytest, which says what each test calls: give --tests "python -m pytest -q", which '
             "runs unittest's classes too, and Django's with pytest-django"
         )
     try:
-        found = files.gather(project, covering, store_secrets)
+        found = files.pack_archives(project, covering, store_secrets)
     except ArchiveError as error:
-        return Suite(str(error))
+        return ProjectSuite(str(error))
     ours, theirs = sandbox.python.version[:2], tuple(covering.python[:2])
     if found.has_compiled and ours != theirs:
         versions = ["{}.{}".format(*version) for version in (theirs, ours)]
-        return Suite(f"the tests need compiled packages for Python {versions[0]}, and the sandbox has {versions[1]}")
+        return ProjectSuite(
+            f"the tests need compiled packages for Python {versions[0]}, and the sandbox has {versions[1]}"
+        )
     judge = ProjectJudge(sandbox, found.archives.get)
-    suite = Suite("", found, frozenset(), {}, judge, environment)
-    suite.failures |= dict.fromkeys(covering.ended, "it was ended while it was recorded: it waits without end")
-    by_file: dict[str, list[str]] = {}
-    outside = [test for test in tests if test.startswith("../")]
-    suite.failures |= dict.fromkeys(outside, "it lies outside the project's folder: give the folder above both")
-    for test in tests:
-        if test not in suite.failures:
-            by_file.setdefault(test.partition("::")[0], []).append(test)
     module = min(project.modules.values(), key=lambda module: module.path)
-    spec = ProjectTests(
+    whole_file = ProjectTests(
         found.project, found.installed, module.path, "", 0, tuple(tests), found.paths, tuple(covering.options),
         environment,
     )  # fmt: skip
 
-    def run(wanted: Sequence[str]) -> Outcomes:
-        outcomes: list[Outcomes] = []
+    def run(wanted: Sequence[str]) -> SuiteOutcomes:
+        attempts: list[SuiteOutcomes] = []
 
-        def attempt() -> Any:
-            outcomes.append(judge.run(module.source, spec, wanted, _WHOLE_FILE, stop_early=False))
-            return outcomes[-1].result
+        def attempt() -> SandboxResult:
+            attempts.append(judge.run(module.source, whole_file, wanted, _WHOLE_FILE, stop_early=False))
+            return attempts[-1].result
 
-        without_faults(attempt)
-        return outcomes[-1]
+        run_without_sandbox_faults(attempt)
+        return attempts[-1]
 
+    by_file, not_run = _group_tests(tests, covering)
+    passing, failures = _run_files(by_file, run, workers, on_file)
+    return ProjectSuite("", found, frozenset(passing), not_run | failures, judge, environment)
+
+
+def _group_tests(tests: Sequence[str], covering: CallsByTest) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The tests to run, by file, and why the others are not run."""
+    not_run = dict.fromkeys(covering.ended, "it was ended while it was recorded: it waits without end")
+    outside = [test for test in tests if test.startswith("../")]
+    not_run |= dict.fromkeys(outside, "it lies outside the project's folder: give the folder above both")
+    by_file: dict[str, list[str]] = {}
+    for test in tests:
+        if test not in not_run:
+            by_file.setdefault(test.partition("::")[0], []).append(test)
+    return by_file, not_run
+
+
+def _run_files(
+    by_file: Mapping[str, Sequence[str]],
+    run: Callable[[Sequence[str]], SuiteOutcomes],
+    workers: int,
+    on_file: Callable[[int, int], None],
+) -> tuple[set[str], dict[str, str]]:
+    """The tests that pass, and why others do not; each of the `workers` runs one file at a time."""
     passing: set[str] = set()
-
+    failures: dict[str, str] = {}
     stop = threading.Event()
 
     def run_file(file: str) -> tuple[set[str], dict[str, str]]:
-        with stop_with(stop):
-            return _each_once(file, by_file[file], run)
+        with stop_jobs_on(stop):
+            return _run_each_once(file, by_file[file], run)
 
     on_file(0, len(by_file))
     executor = ThreadPoolExecutor(workers, "project-tests")
     try:
         for done, (passed, failed) in enumerate(executor.map(run_file, by_file), 1):
             passing |= passed
-            suite.failures |= failed
+            failures |= failed
             on_file(done, len(by_file))
     finally:
         stop.set()
         executor.shutdown(cancel_futures=True)
-    suite.passing = frozenset(passing)
-    return suite
+    return passing, failures
 
 
-def _each_once(
-    file: str, tests: Sequence[str], run: Callable[[Sequence[str]], Outcomes]
+def _run_each_once(
+    file: str, tests: Sequence[str], run: Callable[[Sequence[str]], SuiteOutcomes]
 ) -> tuple[set[str], dict[str, str]]:
     """The tests of a file that pass, and why others do not; those behind a test that ends the process run in the next.
 
@@ -132,7 +149,7 @@ def _each_once(
     passed: set[str] = set()
     failed: dict[str, str] = {}
     left, ending = list(tests), 0
-    while left and ending < _MOST_ENDING:
+    while left and ending < _MAX_ENDING:
         outcome = run(left)
         passed.update(outcome.passed)
         failed |= {test: text[-300:] for test, text in outcome.failed.items()}
@@ -143,8 +160,8 @@ def _each_once(
     return passed, failed
 
 
-def checked(
-    suite: Suite, project: Project, covering: Covering, function: Function
+def check_function(
+    suite: ProjectSuite, project: Project, covering: CallsByTest, function: ProjectFunction
 ) -> tuple[ProjectTests, dict[str, Any]]:
     """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError.
 
@@ -152,7 +169,7 @@ def checked(
     """
     if suite.refused or suite.files is None or suite.judge is None:
         raise ExcludedError("cannot be judged by the project's tests", suite.refused)
-    every = covering.of(function.key)
+    every = covering.list_tests(function.key)
     if not every:
         raise ExcludedError("is not called by a test that pytest ran")
     tests = [test for test in every if test in suite.passing]
@@ -172,8 +189,8 @@ def checked(
         tuple(covering.options),
         suite.environment,
     )
-    found = checks.check(suite.judge, spec, function)
-    return replace(spec, tests=found.tests, writes=found.write), {
+    found = checks.choose_tests(suite.judge, spec, function)
+    return replace(spec, tests=found.tests, writes=found.writes), {
         "tests": len(found.tests),
         "mutants": len(found.mutants),
         "killed": len(found.mutants) - len(found.survivors),
@@ -187,11 +204,11 @@ def checked(
 def _drop_private(project: Project, tests: Sequence[str]) -> list[str]:
     """The tests that read no private attribute of what they test."""
     places = {test.partition("[")[0] for test in tests}
-    private = {place for place in places if _PRIVATE.search(shown(project, [place]))}
+    private = {place for place in places if _PRIVATE.search(format_tests(project, [place]))}
     return [test for test in tests if test.partition("[")[0] not in private]
 
 
-def shown(project: Project, tests: Sequence[str]) -> str:
+def format_tests(project: Project, tests: Sequence[str]) -> str:
     """The source of the tests of a task, for readers."""
     by_place: dict[str, list[str]] = {}
     for test in tests:
@@ -200,7 +217,7 @@ def shown(project: Project, tests: Sequence[str]) -> str:
     for place, cases in by_place.items():
         file, *names = place.split("::")
         head = "\n".join(f"# {case}" for case in cases)
-        text = _text_of(project, file, names)
+        text = _read_test(project, file, names)
         parts.append(f"{head}\n{text}" if text else head)
     whole = "\n\n".join(parts)
     return whole if len(whole) <= _SHOWN_CHARS else whole[:_SHOWN_CHARS] + "\n# ..."
@@ -211,7 +228,7 @@ def _parse(source: str) -> ast.Module:
     return ast.parse(source)
 
 
-def _text_of(project: Project, file: str, names: Sequence[str]) -> str:
+def _read_test(project: Project, file: str, names: Sequence[str]) -> str:
     try:
         source = (project.root / file).read_text("utf-8")
         tree = _parse(source)

@@ -26,13 +26,13 @@ from typing import Any
 
 from . import values
 
-KEPT = 120
+MAX_CALLS = 120
 """Calls of a function."""
-KEPT_OF_A_KIND = 4
+MAX_CALLS_OF_A_KIND = 4
 """Calls of a function with one shape, or with one exception."""
-MAX_SEEN = 1_000
+MAX_EXAMINED = 1_000
 """Calls of a function that are examined in a process; later ones cost nothing."""
-MAX_PARTS_SEEN = 8_000
+MAX_PARTS_WRITTEN = 8_000
 """Parts of values that are written for a function in a process."""
 MAX_PARTS_REFUSED = 10_000
 """Parts of values that are looked at for a function in a process and cannot be written, most of them too large."""
@@ -47,14 +47,14 @@ MAX_FILE_BYTES = 64 * 2**20
 
 _here = _thread._local()
 """`busy` while the recorder works in this thread: it calls functions of the standard library, which may be recorded."""
-Entry = Callable[..., "_Call | None"]
+Entry = Callable[..., "_RunningCall | None"]
 _open: dict[int, Any] = {}
-_functions: dict[str, _Function] = {}
+_functions: dict[str, _RecordedFunction] = {}
 _folder = ""
 _repeated: dict[str, frozenset[str]] | None = None
 
 
-def start(folder: str, repeated: str | None) -> None:
+def start_recording(folder: str, repeated: str | None) -> None:
     """Records from now on into files in this folder, one for each process.
 
     `repeated` is a file with the digests of the calls of an earlier run, by function: only these are recorded. Without
@@ -75,29 +75,29 @@ def get_entry(key: str, switch_off: Callable[[], None]) -> Entry:
     """
     function = _functions.get(key)
     if function is None:
-        function = _functions[key] = _Function(key, switch_off)
+        function = _functions[key] = _RecordedFunction(key, switch_off)
     return function.enter
 
 
-class _Call:
+class _RunningCall:
     """One call between its start and its end."""
 
-    def __init__(self, function: _Function, args: Any, kwargs: Any, before: str, digest: str) -> None:
+    def __init__(self, function: _RecordedFunction, args: Any, kwargs: Any, before: str, digest: str) -> None:
         self.function, self.args, self.kwargs, self.before, self.digest = function, args, kwargs, before, digest
         self.shape = describe_shape(args, kwargs)
 
     def returned(self, value: Any) -> None:
         """Records the end of the call."""
-        _quietly(self._returned, value)
+        _report_quietly(self._returned, value)
 
     def iterates(self) -> None:
         """Records a call of a generator function, at the start of its body."""
-        _quietly(self._end, lambda: {"iterator": "generator"}, "")
+        _report_quietly(self._end, lambda: {"iterator": "generator"}, "")
 
     def raised(self, error: BaseException) -> None:
         """Records the exception that ended the call."""
         names = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
-        _quietly(self._end, lambda: {"raised": names}, names[0])
+        _report_quietly(self._end, lambda: {"raised": names}, names[0])
 
     def _returned(self, value: Any) -> None:
         try:
@@ -106,14 +106,14 @@ class _Call:
             else:
                 self._end(lambda: {"returned": values.write(value)}, "")
         except values.NotPlainError:
-            self.function.unwritable(value)
+            self.function.note_unwritable(value)
 
     def _end(self, describe_outcome: Callable[[], dict[str, Any]], exception: str) -> None:
         function, digest = self.function, self.digest
-        groups = [("", KEPT), ("shape " + self.shape, KEPT_OF_A_KIND)]
+        groups = [("", MAX_CALLS), ("shape " + self.shape, MAX_CALLS_OF_A_KIND)]
         if exception:
-            groups.append(("raised " + exception, KEPT_OF_A_KIND))
-        if digest in function.kept or not any(function.takes(digest, group, size) for group, size in groups):
+            groups.append(("raised " + exception, MAX_CALLS_OF_A_KIND))
+        if digest in function.kept or not any(function.has_place_for(digest, group, size) for group, size in groups):
             return
         outcome = describe_outcome()  # before the call takes a place: a result may be one that cannot be written
         function.keep(digest, groups)
@@ -124,7 +124,7 @@ class _Call:
         _write(line)
 
 
-def _quietly(report: Any, *arguments: Any) -> None:
+def _report_quietly(report: Any, *arguments: Any) -> None:
     """Report without raising into the project's code and without recording what reporting calls."""
     try:
         _here.busy = True
@@ -135,7 +135,7 @@ def _quietly(report: Any, *arguments: Any) -> None:
         _here.busy = False
 
 
-class _Function:
+class _RecordedFunction:
     """A function that is recorded: its defaults, and the digests kept so far, by group."""
 
     def __init__(self, key: str, switch_off: Callable[[], None]) -> None:
@@ -154,7 +154,7 @@ class _Function:
         rest: tuple[Any, ...],
         only: tuple[tuple[str, Any], ...],
         extra: dict[str, Any],
-    ) -> _Call | None:
+    ) -> _RunningCall | None:
         """The call that starts, None for one that is not recorded."""
         if getattr(_here, "busy", False):
             return None
@@ -164,12 +164,12 @@ class _Function:
                 self.skipped += 1
                 return None
             self.seen += 1
-            if self.seen > MAX_SEEN or self.parts > MAX_PARTS_SEEN or self.parts_refused >= MAX_PARTS_REFUSED:
+            if self.seen > MAX_EXAMINED or self.parts > MAX_PARTS_WRITTEN or self.parts_refused >= MAX_PARTS_REFUSED:
                 self.switch_off()
                 return None
             if self.defaults is None:
-                self.defaults = _defaults(sys._getframe(1), self.key)
-            args, kwargs = self.as_called(named, rest, only, extra)
+                self.defaults = _find_defaults(sys._getframe(1), self.key)
+            args, kwargs = self.split_arguments(named, rest, only, extra)
             try:
                 before, parts = values.write_counted((args, kwargs))
             except values.NotPlainError as error:
@@ -186,27 +186,25 @@ class _Function:
                 self.kept.add(digest)
                 _write({"function": self.key, "digest": digest})
                 return None
-            return _Call(self, args, kwargs, before, digest) if digest in _repeated.get(self.key, ()) else None
+            return _RunningCall(self, args, kwargs, before, digest) if digest in _repeated.get(self.key, ()) else None
         except Exception:
             return None
         finally:
             _here.busy = False
 
-    def as_called(self, named: Any, rest: Any, only: Any, extra: Any) -> tuple[Any, Any]:
+    def split_arguments(self, named: Any, rest: Any, only: Any, extra: Any) -> tuple[Any, Any]:
         """Arguments and keywords of the call. A parameter that holds its default object is left out."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         defaults = self.defaults or {}
-        full = bool(rest)
+        needs_name = False  # a parameter before was left out
         for name, value in named:
-            default = not full and name in defaults and defaults[name] is value
-            if default:
-                kwargs[name] = default  # marks that later ones need their names
-            elif kwargs:
-                kwargs[name] = (value,)
+            if not rest and name in defaults and defaults[name] is value:
+                needs_name = True
+            elif needs_name:
+                kwargs[name] = value
             else:
                 args.append(value)
-        kwargs = {name: value[0] for name, value in kwargs.items() if value is not True}
         args.extend(rest)
         for name, value in only:
             if not (name in defaults and defaults[name] is value):
@@ -214,7 +212,7 @@ class _Function:
         kwargs.update(extra)
         return tuple(args), kwargs
 
-    def takes(self, digest: str, group: str, size: int) -> bool:
+    def has_place_for(self, digest: str, group: str, size: int) -> bool:
         """Whether a group of this size takes this digest: it is new and among the smallest there."""
         heap = self.groups.get(group, [])
         entry = (-int(digest, 16), digest)
@@ -224,14 +222,14 @@ class _Function:
         """Put a digest into the groups that take it."""
         self.kept.add(digest)
         for group, size in groups:
-            if self.takes(digest, group, size):
+            if self.has_place_for(digest, group, size):
                 heap = self.groups.setdefault(group, [])
                 if len(heap) < size:
                     heapq.heappush(heap, (-int(digest, 16), digest))
                 else:
                     heapq.heapreplace(heap, (-int(digest, 16), digest))
 
-    def unwritable(self, value: Any) -> None:
+    def note_unwritable(self, value: Any) -> None:
         """Notes once for each type that a result cannot be written."""
         kind = type(value).__name__
         if kind not in self.refused and len(self.refused) < 4:
@@ -239,10 +237,10 @@ class _Function:
             _write({"function": self.key, "refused": kind})
 
 
-def _defaults(frame: types.FrameType, key: str) -> dict[str, Any]:
+def _find_defaults(frame: types.FrameType, key: str) -> dict[str, Any]:
     """The default objects of the function that runs in this frame, by parameter."""
     code = frame.f_code
-    found = _function_of(frame.f_globals, key.rsplit(":", 2)[1].split("."), code)
+    found = _find_function(frame.f_globals, key.rsplit(":", 2)[1].split("."), code)
     if found is None:
         return {}
     positional = code.co_varnames[: code.co_argcount]
@@ -253,7 +251,7 @@ def _defaults(frame: types.FrameType, key: str) -> dict[str, Any]:
     return {**by_name, **(found.__kwdefaults__ or {})}
 
 
-def _function_of(space: Any, path: list[str], code: types.CodeType) -> Any:
+def _find_function(space: Any, path: list[str], code: types.CodeType) -> Any:
     """The function at this path that has this code, None where what decorates it hides it."""
     for part in path[:-1]:
         owner = space.get(part)
@@ -268,22 +266,24 @@ def _function_of(space: Any, path: list[str], code: types.CodeType) -> Any:
         if type(found) is types.FunctionType and found.__code__ is code:
             return found
         inner = ("fget", "fset", "fdel") if type(found) is property else ("__func__", "__wrapped__", "func")
-        if type(found) in _KNOWN or hasattr(type(found), "__wrapped__") or type(found) is types.FunctionType:
+        if type(found) in _WRAPPER_TYPES or hasattr(type(found), "__wrapped__") or type(found) is types.FunctionType:
             todo += [each for each in (getattr(found, name, None) for name in inner) if each is not None]
     return None
 
 
-_KNOWN = (property, staticmethod, classmethod, functools.cached_property, type(functools.lru_cache(len)))
+_WRAPPER_TYPES = (property, staticmethod, classmethod, functools.cached_property, type(functools.lru_cache(len)))
 
 
 def describe_shape(args: Any, kwargs: Any) -> str:
     """The kinds of the arguments: two calls of one shape take the same types, empty, zero and negative values told
     apart."""
-    parts = [_kind(value) for value in args] + [f"{name}={_kind(kwargs[name])}" for name in sorted(kwargs)]
+    parts = [_describe_kind(value) for value in args] + [
+        f"{name}={_describe_kind(kwargs[name])}" for name in sorted(kwargs)
+    ]
     return ",".join(parts)[:200]
 
 
-def _kind(value: Any) -> str:
+def _describe_kind(value: Any) -> str:
     kind = type(value)
     if kind is bool:
         return str(value)

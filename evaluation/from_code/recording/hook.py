@@ -25,7 +25,7 @@ RESULT = "__bassline_result__"
 AT_END = "__bassline_at_end__"
 
 
-class _AtEnd:
+class _NamesAtShutdown:
     """Puts these names back when Python clears `builtins`.
 
     Python takes from `builtins` what it did not have at the start, then ends the objects that are left. Their
@@ -39,12 +39,12 @@ class _AtEnd:
         self._builtins.update(self._names)
 
 
-def install(plan: dict[str, Any]) -> None:
+def install_recorder(plan: dict[str, Any]) -> None:
     """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key, inputs_only], ...]}."""
-    calls.start(plan["folder"], plan["repeated"])
-    seen.start(plan["seen"], plan["functions"], _names_at_end)
+    calls.start_recording(plan["folder"], plan["repeated"])
+    seen.start_noting(plan["seen"], plan["functions"], _names_at_end)
     random.seed(0)  # tests that draw their inputs draw the same ones in every recording
-    setattr(builtins, AT_END, _AtEnd(_names_at_end))
+    setattr(builtins, AT_END, _NamesAtShutdown(_names_at_end))
     sys.meta_path.insert(0, _Finder(plan["targets"]))
     for module in list(sys.modules.values()):
         chosen = plan["targets"].get(os.path.realpath(getattr(module, "__file__", None) or ""))
@@ -73,28 +73,28 @@ def _replace_code(module: types.ModuleType, chosen: list[Any]) -> None:
     """
     path = str(module.__file__)
     with open(path, "rb") as file:
-        code = compile(instrumented(file.read(), path, chosen), path, "exec", dont_inherit=True)
-    new = {(part.co_name, part.co_firstlineno): part for part in _codes(code)}
+        code = compile(instrument_module(file.read(), path, chosen), path, "exec", dont_inherit=True)
+    new = {(part.co_name, part.co_firstlineno): part for part in _iterate_codes(code)}
     names = {name for name, _line, _key, _inputs_only in chosen}
-    for function in _functions(module):
+    for function in _iterate_functions(module):
         old = function.__code__
         other = new.get((old.co_name, old.co_firstlineno))
         if other is not None and old.co_name in names and old.co_freevars == other.co_freevars:
             function.__code__ = other
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def _iterate_codes(code: types.CodeType) -> Iterator[types.CodeType]:
     for part in code.co_consts:
         if isinstance(part, types.CodeType):
             yield part
-            yield from _codes(part)
+            yield from _iterate_codes(part)
 
 
-def _functions(owner: Any) -> Iterator[types.FunctionType]:
+def _iterate_functions(owner: Any) -> Iterator[types.FunctionType]:
     """The functions of a module, and of its classes, below what decorates them."""
     for value in list(vars(owner).values()):
         if isinstance(value, type) and isinstance(owner, types.ModuleType) and value.__module__ == owner.__name__:
-            yield from _functions(value)
+            yield from _iterate_functions(value)
         parts = (
             [getattr(value, name, None) for name in ("fget", "fset", "fdel")] if type(value) is property else [value]
         )
@@ -137,23 +137,23 @@ class _Loader(importlib.machinery.SourceFileLoader):
         path = self.get_filename(fullname)
         data = self.get_data(path)
         try:
-            tree = seen.mark(instrumented(data, path, self._chosen), path)
+            tree = seen.add_counters(instrument_module(data, path, self._chosen), path)
             return compile(tree, path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError):
             return compile(data, path, "exec", dont_inherit=True)
 
 
-def instrumented(data: bytes, path: str, chosen: list[Any]) -> ast.Module:
+def instrument_module(data: bytes, path: str, chosen: list[Any]) -> ast.Module:
     """The tree of a module whose chosen functions report their calls."""
     tree = ast.parse(data, path)
     keys = {(name, line): (key, inputs_only) for name, line, key, inputs_only in chosen}
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (node.name, node.lineno) in keys:
-            _instrument(node, *keys[node.name, node.lineno])
+            _instrument_function(node, *keys[node.name, node.lineno])
     return ast.fix_missing_locations(tree)
 
 
-def _instrument(node: Any, key: str, inputs_only: bool) -> None:
+def _instrument_function(node: Any, key: str, inputs_only: bool) -> None:
     body = node.body
     docstring = body[:1] if ast.get_docstring(node, clean=False) is not None else []
     body = body[len(docstring) :]
@@ -162,23 +162,25 @@ def _instrument(node: Any, key: str, inputs_only: bool) -> None:
     place = body[0]
     arguments = node.args
     pairs = [
-        _tuple([_pair(a.arg) for a in names])
+        _make_tuple([_make_pair(a.arg) for a in names])
         for names in (arguments.posonlyargs + arguments.args, arguments.kwonlyargs)
     ]
-    rest = _name(arguments.vararg.arg) if arguments.vararg else _tuple([])
-    extra = _name(arguments.kwarg.arg) if arguments.kwarg else ast.Dict([], [])
-    enter = ast.Call(_name(CALL), [pairs[0], rest, pairs[1], extra], [])
+    rest = _make_name(arguments.vararg.arg) if arguments.vararg else _make_tuple([])
+    extra = _make_name(arguments.kwarg.arg) if arguments.kwarg else ast.Dict([], [])
+    enter = ast.Call(_make_name(CALL), [pairs[0], rest, pairs[1], extra], [])
     start: list[ast.stmt] = [
-        ast.Assign([ast.Name(CALL, ast.Store())], _name(_name_entry(key))),
-        _if_recorded(ast.Assign([ast.Name(CALL, ast.Store())], enter)),
+        ast.Assign([ast.Name(CALL, ast.Store())], _make_name(_name_entry(key))),
+        _guard_recorded(ast.Assign([ast.Name(CALL, ast.Store())], enter)),
     ]
     if inputs_only:  # a generator: to read its items here would change what its caller sees
-        start.append(_if_recorded(ast.Expr(ast.Call(ast.Attribute(_name(CALL), "iterates", ast.Load()), [], []))))
+        start.append(
+            _guard_recorded(ast.Expr(ast.Call(ast.Attribute(_make_name(CALL), "iterates", ast.Load()), [], [])))
+        )
         node.body = [*docstring, *(ast.copy_location(statement, place) for statement in start), *body]
         return
-    report = _if_recorded(_report("raised", _name("__bassline_error__")))
-    handler = ast.ExceptHandler(_name("BaseException"), "__bassline_error__", [report, ast.Raise()])
-    end = _if_recorded(_report("returned", ast.Constant(None)))
+    report = _guard_recorded(_make_report("raised", _make_name("__bassline_error__")))
+    handler = ast.ExceptHandler(_make_name("BaseException"), "__bassline_error__", [report, ast.Raise()])
+    end = _guard_recorded(_make_report("returned", ast.Constant(None)))
     returns = _Returns()
     inner = returns.visit_all(body)
     attempt = ast.Try([*inner, end], [handler], [], [])
@@ -197,8 +199,8 @@ class _Returns(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
         value = node.value or ast.Constant(None)
         result = ast.Assign([ast.Name(RESULT, ast.Store())], value)
-        report = _if_recorded(_report("returned", _name(RESULT)))
-        return [ast.copy_location(each, node) for each in (result, report, ast.Return(_name(RESULT)))]
+        report = _guard_recorded(_make_report("returned", _make_name(RESULT)))
+        return [ast.copy_location(each, node) for each in (result, report, ast.Return(_make_name(RESULT)))]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         return node
@@ -213,21 +215,21 @@ class _Returns(ast.NodeTransformer):
         return node
 
 
-def _name(name: str) -> ast.expr:
+def _make_name(name: str) -> ast.expr:
     return ast.Name(name, ast.Load())
 
 
-def _tuple(parts: list[ast.expr]) -> ast.expr:
+def _make_tuple(parts: list[ast.expr]) -> ast.expr:
     return ast.Tuple(parts, ast.Load())
 
 
-def _pair(name: str) -> ast.expr:
-    return _tuple([ast.Constant(name), _name(name)])
+def _make_pair(name: str) -> ast.expr:
+    return _make_tuple([ast.Constant(name), _make_name(name)])
 
 
-def _report(how: str, value: ast.expr) -> ast.stmt:
-    return ast.Expr(ast.Call(ast.Attribute(_name(CALL), how, ast.Load()), [value], []))
+def _make_report(how: str, value: ast.expr) -> ast.stmt:
+    return ast.Expr(ast.Call(ast.Attribute(_make_name(CALL), how, ast.Load()), [value], []))
 
 
-def _if_recorded(statement: ast.stmt) -> ast.stmt:
-    return ast.If(ast.Compare(_name(CALL), [ast.IsNot()], [ast.Constant(None)]), [statement], [])
+def _guard_recorded(statement: ast.stmt) -> ast.stmt:
+    return ast.If(ast.Compare(_make_name(CALL), [ast.IsNot()], [ast.Constant(None)]), [statement], [])

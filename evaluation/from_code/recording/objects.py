@@ -27,14 +27,14 @@ class NotAnObjectError(Exception):
     """A value that is neither found by its name nor has a state that can be written."""
 
 
-def _clock(value: Any, *parts: Any) -> tuple[Any, ...]:
+def _read_clock(value: Any, *parts: Any) -> tuple[Any, ...]:
     """The parts of a time of day. Raises NotAnObjectError for the second of two equal ones (`fold`)."""
     if value.fold:
         raise NotAnObjectError("a repeated time of day")
     return (*parts, value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
 
 
-def _zone_data(key: str) -> bytes:
+def _read_zone_data(key: str) -> bytes:
     """The file of a time zone: where the value is rebuilt there is no database of zones."""
     for folder in zoneinfo.TZPATH:
         try:
@@ -47,7 +47,7 @@ def _zone_data(key: str) -> bytes:
 
 _CONSTANTS = {"Ellipsis": ..., "NotImplemented": NotImplemented}
 _sentinels: dict[int, tuple[Any, str]] = {}
-_MOST_SENTINELS = 200
+_MAX_SENTINELS = 200
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _ARGS: Any = vars(BaseException)["args"]
 _MUTABLE: dict[Any, Any] = {  # how content is read, and put into an empty object
@@ -67,11 +67,11 @@ _IMMUTABLE: dict[Any, Any] = {  # the arguments that make it
     float: lambda value: (float.__float__(value),),
     bytes: lambda value: (bytes(memoryview(value)),),
     complex: lambda value: (complex.real.__get__(value), complex.imag.__get__(value)),
-    datetime.datetime: lambda value: _clock(value, value.year, value.month, value.day),
+    datetime.datetime: lambda value: _read_clock(value, value.year, value.month, value.day),
     datetime.date: lambda value: (value.year, value.month, value.day),
-    datetime.time: _clock,
+    datetime.time: _read_clock,
     datetime.tzinfo: lambda _value: (),
-    zoneinfo.ZoneInfo: lambda value: (value.key, _zone_data(value.key)),
+    zoneinfo.ZoneInfo: lambda value: (value.key, _read_zone_data(value.key)),
     datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
     datetime.timezone: datetime.timezone.__getinitargs__,  # type: ignore[attr-defined]
     decimal.Decimal: lambda value: (decimal.Decimal.__str__(value),),
@@ -90,7 +90,7 @@ def write_by_name(value: Any) -> str | None:
     Raises NotAnObjectError for a class, function or module that its name does not lead to.
     """
     kind: Any = type(value)
-    found = _found_by(kind)
+    found = _classify_by_name(kind)
     if found is None:
         return None
     if found == "constant":
@@ -106,12 +106,12 @@ def write_by_name(value: Any) -> str | None:
         name = object.__getattribute__(value, "__dict__").get("_name_")
         if vars(type(value)).get("_member_map_", {}).get(name) is not value:
             raise NotAnObjectError(f"a {type(value).__name__}")
-        return f'{{"member":[{encode(_name_of(type(value)))},{encode(name)}]}}'
-    return f'{{"named":{encode(_global_name_of(value) if found == "sentinel" else _name_of(value))}}}'
+        return f'{{"member":[{encode(_find_name(type(value)))},{encode(name)}]}}'
+    return f'{{"named":{encode(_find_sentinel_name(value) if found == "sentinel" else _find_name(value))}}}'
 
 
 @functools.cache
-def _found_by(kind: Any) -> str | None:
+def _classify_by_name(kind: Any) -> str | None:
     """How values of this type are found by a name, None where they are not."""
     if any(kind is type(constant) for constant in _CONSTANTS.values()):
         return "constant"
@@ -126,7 +126,7 @@ def _found_by(kind: Any) -> str | None:
     return "sentinel" if kind is object else None
 
 
-def _name_of(value: Any) -> str:
+def _find_name(value: Any) -> str:
     module = getattr(value, "__module__", None)
     qualified = getattr(value, "__qualname__", "")
     found: Any = sys.modules.get(module) if isinstance(module, str) else None
@@ -148,17 +148,20 @@ def _find_other_name(value: type, module: Any) -> str:
     return min((name for name, other in list(names.items()) if other is value), default="")
 
 
-def _global_name_of(value: Any) -> str:
+def _find_sentinel_name(value: Any) -> str:
     """The name of a module's sentinel, `missing = object()`: the first one in the order of the names."""
     known = _sentinels.get(id(value))
-    if known is None and len(_sentinels) < _MOST_SENTINELS:
-        known = _sentinels[id(value)] = (value, _searched_name_of(value))  # the value stays, so its id stays its own
+    if known is None and len(_sentinels) < _MAX_SENTINELS:
+        known = _sentinels[id(value)] = (
+            value,
+            _search_sentinel_name(value),
+        )  # the value stays, so its id stays its own
     if known is None or not known[1]:
         raise NotAnObjectError("a nameless object()")
     return known[1]
 
 
-def _searched_name_of(value: Any) -> str:
+def _search_sentinel_name(value: Any) -> str:
     for name, module in sorted(sys.modules.items()):
         if type(module) is types.ModuleType and name != "__main__":
             for attribute, found in list(vars(module).items()):
@@ -167,7 +170,7 @@ def _searched_name_of(value: Any) -> str:
     return ""
 
 
-def find(name: str) -> Any:
+def resolve_name(name: str) -> Any:
     """What a written name leads to. Raises an exception where it leads nowhere."""
     module, _, qualified = name.partition(":")
     __import__(module)
@@ -190,8 +193,8 @@ def write_state(value: Any, write: Callable[[Any], None], out: list[str], held: 
         write(value.__self__)
         out.append(f",{encode(name)}]}}")
         return
-    base: Any = _base_of(kind)  # type: ignore[arg-type]
-    out.append(f'{{"object":[{encode(_name_of(kind))},')
+    base: Any = _find_builtin_base(kind)  # type: ignore[arg-type]
+    out.append(f'{{"object":[{encode(_find_name(kind))},')
     if base in _MUTABLE:
         items = list(_MUTABLE[base][0](value))
         held.extend(items)
@@ -211,7 +214,7 @@ def write_state(value: Any, write: Callable[[Any], None], out: list[str], held: 
         out.append(",")
     else:
         out.append("null,")
-    attributes = value.keywords if kind is functools.partial else _attributes(kind, value)
+    attributes = value.keywords if kind is functools.partial else _read_attributes(kind, value)
     separator = "["
     for name, part in attributes.items():
         out.append(f"{separator}[{encode(name)},")
@@ -232,7 +235,7 @@ def write_all(parts: Iterable[Any], write: Callable[[Any], None], out: list[str]
 
 
 @functools.cache
-def _base_of(kind: Any) -> Any:
+def _find_builtin_base(kind: Any) -> Any:
     """The builtin type that an object's class derives from. Raises NotAnObjectError."""
     base = next(
         each for each in kind.__mro__
@@ -251,10 +254,10 @@ def _base_of(kind: Any) -> Any:
     return base
 
 
-def _attributes(kind: type, value: Any) -> dict[str, Any]:
+def _read_attributes(kind: type, value: Any) -> dict[str, Any]:
     """The `__dict__` and the slots of an object, read by Python's own descriptors."""
     found: dict[str, Any] = {}
-    for name, descriptor in _descriptors(kind):
+    for name, descriptor in _list_descriptors(kind):
         if name is None:
             found.update(descriptor.__get__(value))
             continue
@@ -269,7 +272,7 @@ def _attributes(kind: type, value: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def _descriptors(kind: Any) -> list[tuple[str | None, Any]]:
+def _list_descriptors(kind: Any) -> list[tuple[str | None, Any]]:
     """What reads the attributes of an object: its slots by name, and None for its `__dict__`."""
     found: list[tuple[str | None, Any]] = []
     for each in kind.__mro__:
@@ -282,7 +285,7 @@ def _descriptors(kind: Any) -> list[tuple[str | None, Any]]:
     return found
 
 
-class Reader:
+class ObjectReader:
     """Rebuilds the value of one tree; `plain` reads plain data. Content and attributes are set last, so that objects
     may refer to each other."""
 
@@ -296,18 +299,18 @@ class Reader:
         for each in self._later:
             each()
 
-    def value(self, tree: Any, number: int = 0) -> Any:
+    def build_value(self, tree: Any, number: int = 0) -> Any:
         """The value of a tree; containers and objects with a number are known before their parts are read."""
         if not isinstance(tree, dict):
             if number:
                 made: list[Any] = []
                 self._numbered[number] = made
-                made.extend(map(self.value, tree))
+                made.extend(map(self.build_value, tree))
                 return made
-            return self._plain(tree, self.value)
+            return self._plain(tree, self.build_value)
         ((tag, body),) = tree.items()
         if tag == "number":
-            return self.value(body[1], body[0])
+            return self.build_value(body[1], body[0])
         if tag == "ref":
             return self._numbered[body]
         if tag == "constant":
@@ -316,62 +319,62 @@ class Reader:
             __import__(body)
             return sys.modules[body]
         if tag == "named":
-            return find(body)
+            return resolve_name(body)
         if tag == "member":
-            return find(body[0])[body[1]]
+            return resolve_name(body[0])[body[1]]
         if tag == "method":
-            return getattr(self.value(body[0]), body[1])
+            return getattr(self.build_value(body[0]), body[1])
         if tag == "object":
-            return self._object(body, number)
+            return self._build_object(body, number)
         if number:
-            return self._numbered_container(tag, body, number)
-        return self._plain(tree, self.value)
+            return self._build_numbered_container(tag, body, number)
+        return self._plain(tree, self.build_value)
 
-    def _numbered_container(self, tag: str, body: Any, number: int) -> Any:
+    def _build_numbered_container(self, tag: str, body: Any, number: int) -> Any:
         made: Any = {} if tag == "dict" else set()
         self._numbered[number] = made
         if tag == "dict":
-            pairs = [(self.value(key), self.value(item)) for key, item in body]
+            pairs = [(self.build_value(key), self.build_value(item)) for key, item in body]
             self._later.append(lambda: made.update(pairs))
         else:
-            made.update(map(self.value, body))
+            made.update(map(self.build_value, body))
         return made
 
-    def _object(self, body: Any, number: int) -> Any:
+    def _build_object(self, body: Any, number: int) -> Any:
         name, content, attributes = body
-        kind = find(name)
-        base = _base_of(kind)
+        kind = resolve_name(name)
+        base = _find_builtin_base(kind)
         if base in _MUTABLE:
-            extra = self.value(content[0])
-            made = self._empty(kind, base, extra)
+            extra = self.build_value(content[0])
+            made = self._make_empty(kind, base, extra)
         elif base is functools.partial:
-            function, *given = [self.value(part) for part in content]
-            return functools.partial(function, *given, **{k: self.value(v) for k, v in attributes})
+            function, *given = [self.build_value(part) for part in content]
+            return functools.partial(function, *given, **{k: self.build_value(v) for k, v in attributes})
         elif base is zoneinfo.ZoneInfo:
-            key, data = map(self.value, content)
+            key, data = map(self.build_value, content)
             made = zoneinfo.ZoneInfo.from_file(io.BytesIO(data), key=key)
             attributes = []
         elif base is re.Pattern:
             pattern, flags = content
-            return re.compile(self.value(pattern), flags)
+            return re.compile(self.build_value(pattern), flags)
         elif base is object:
             made = object.__new__(kind)
         else:
-            made = base.__new__(kind, *map(self.value, content))
+            made = base.__new__(kind, *map(self.build_value, content))
         if number:
             self._numbered[number] = made
         if base in _MUTABLE:
             put = _MUTABLE[base][1]
-            items = [self.value(item) for item in content[1]]
+            items = [self.build_value(item) for item in content[1]]
             if issubclass(base, (dict, set)):
                 self._later.append(lambda: _put_all(put, made, base, items))
             else:
                 _put_all(put, made, base, items)
-        _set_attributes(kind, made, {key: self.value(part) for key, part in attributes})
+        _set_attributes(kind, made, {key: self.build_value(part) for key, part in attributes})
         return made
 
     @staticmethod
-    def _empty(kind: Any, base: Any, extra: Any) -> Any:
+    def _make_empty(kind: Any, base: Any, extra: Any) -> Any:
         made = base.__new__(kind)
         if base is collections.deque:
             collections.deque.__init__(made, (), extra)
@@ -390,9 +393,9 @@ def _put_all(put: Any, made: Any, base: type, items: list[Any]) -> None:
 
 def _set_attributes(kind: type, made: Any, attributes: dict[str, Any]) -> None:
     left = dict(attributes)
-    for name, slot in _descriptors(kind):
+    for name, slot in _list_descriptors(kind):
         if name is not None and name in left:
             slot.__set__(made, left.pop(name))
     if left:
-        holder = next(descriptor for name, descriptor in _descriptors(kind) if name is None)
+        holder = next(descriptor for name, descriptor in _list_descriptors(kind) if name is None)
         holder.__get__(made).update(left)

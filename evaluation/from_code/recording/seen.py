@@ -36,7 +36,7 @@ _project = ""
 _rootdir = ""
 
 
-def start(folder: str, functions: dict[str, list[Any]], at_end: dict[str, Any]) -> None:
+def start_noting(folder: str, functions: dict[str, list[Any]], at_end: dict[str, Any]) -> None:
     """Notes from now on into files in this folder; `functions` are [line, key] by the path of their file.
 
     `at_end` receives what `builtins` needs when Python has restored it.
@@ -45,9 +45,11 @@ def start(folder: str, functions: dict[str, list[Any]], at_end: dict[str, Any]) 
     _folder, _at_end = folder, at_end
     _project = _rootdir = _find_project(functions)
     _keys.update(functions)
-    _test = _place(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0])  # which started this process
+    _test = _relative_to_project(
+        os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+    )  # which started this process
     atexit.register(_at_exit)
-    os.register_at_fork(after_in_child=_reset)
+    os.register_at_fork(after_in_child=_reset_counters)
 
 
 def _find_project(functions: dict[str, list[Any]]) -> str:
@@ -70,7 +72,7 @@ def note_session(rootdir: str, arguments: list[str], inifile: str, settings: dic
     _append({"pytest": arguments, "settings": settings if outside else {}})
 
 
-def _place(test: str) -> str:
+def _relative_to_project(test: str) -> str:
     """The id of a test relative to the project's folder."""
     if not test or _rootdir == _project:
         return test
@@ -83,7 +85,7 @@ def is_noted(path: str) -> bool:
     return path in _keys
 
 
-def mark(tree: ast.Module, path: str) -> ast.Module:
+def add_counters(tree: ast.Module, path: str) -> ast.Module:
     """The tree of a module whose functions report their keys; changed in place."""
     keys = dict(_keys.get(os.path.realpath(path), ()))
     for node in ast.walk(tree):
@@ -97,15 +99,15 @@ def mark(tree: ast.Module, path: str) -> ast.Module:
 
 def note_ended(test: str) -> None:
     """Notes that a test was ended because it waited without end."""
-    _append({"ended": _place(test)})
+    _append({"ended": _relative_to_project(test)})
 
 
 def note_test(test: str) -> None:
     """Notes the test that runs from now on, "" for none."""
     global _test  # noqa: PLW0603
     try:
-        _write()
-        _test = _place(test)
+        _write_counts()
+        _test = _relative_to_project(test)
     except Exception:
         return
 
@@ -116,11 +118,11 @@ def _name_counter(key: str) -> str:
     if name is None:
         name = _names[key] = SEEN % len(_names)
         _at_end[name] = lambda: None
-        setattr(builtins, name, _first_call(key, name))
+        setattr(builtins, name, _make_first_counter(key, name))
     return name
 
 
-def _first_call(key: str, name: str) -> Callable[[], None]:
+def _make_first_counter(key: str, name: str) -> Callable[[], None]:
     def count() -> None:
         counter = _counters.get(key)  # another thread may have been here meanwhile
         if counter is None:
@@ -131,16 +133,16 @@ def _first_call(key: str, name: str) -> Callable[[], None]:
     return count
 
 
-def _reset() -> None:
+def _reset_counters() -> None:
     for key in list(_counters):
-        setattr(builtins, _names[key], _first_call(key, _names[key]))
+        setattr(builtins, _names[key], _make_first_counter(key, _names[key]))
     _counters.clear()
 
 
-def _write() -> None:
+def _write_counts() -> None:
     if _counters:
         counters = dict(_counters)
-        _reset()
+        _reset_counters()
         _append({"test": _test, "calls": {key: next(counter) for key, counter in counters.items()}})
 
 
@@ -158,7 +160,7 @@ def _append(row: dict[str, Any]) -> None:
 
 def _at_exit() -> None:
     try:
-        _write()
+        _write_counts()
         modules = list(sys.modules.values())
         files = {str(file) for file in (getattr(module, "__file__", None) for module in modules) if file}
         _append({"modules": sorted(files), "path": sys.path, "python": list(sys.version_info[:3])})

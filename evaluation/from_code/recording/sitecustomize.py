@@ -19,7 +19,7 @@ def _start() -> None:
 
         with open(os.environ["BASSLINE_RECORDING"], encoding="utf-8") as file:
             plan = json.load(file)
-        hook.install(plan)
+        hook.install_recorder(plan)
     finally:
         sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != folder]
     # The environment may have its own module of this name, which Python did not reach.

@@ -23,7 +23,7 @@ from . import seen
 with open(os.environ["BASSLINE_RECORDING"], encoding="utf-8") as _plan:
     QUIET_S = float(json.load(_plan)["quiet_s"])
 CPU_S = 120.0
-_WORKS = 0.05
+_MIN_CPU_SHARE = 0.05
 """Share of a CPU from which a test counts as working."""
 
 _others = [name for name in os.environ.pop("PYTEST_PLUGINS", "").split(",") if name and name != __name__]
@@ -74,22 +74,22 @@ def pytest_runtest_protocol(item: Any) -> Iterator[None]:
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: Any) -> Iterator[None]:
     """Limits the fixtures of a test."""
-    yield from _limited(item)
+    yield from _limit_test(item)
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_call(item: Any) -> Iterator[None]:
     """Limits a test."""
-    yield from _limited(item)
+    yield from _limit_test(item)
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: Any) -> Iterator[None]:
     """Limits the end of its fixtures."""
-    yield from _limited(item)
+    yield from _limit_test(item)
 
 
-def _limited(item: Any) -> Iterator[None]:
+def _limit_test(item: Any) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield  # no signal can end it, or another plugin's alarm does
         return
@@ -98,7 +98,7 @@ def _limited(item: Any) -> Iterator[None]:
     def look(_signal: int, _frame: Any) -> None:
         nonlocal last
         now = time.process_time()
-        if now - last > QUIET_S * _WORKS and now - started < CPU_S:
+        if now - last > QUIET_S * _MIN_CPU_SHARE and now - started < CPU_S:
             last = now
             return
         seen.note_ended(item.nodeid)

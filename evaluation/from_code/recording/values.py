@@ -6,7 +6,7 @@ through the descriptors of Python itself. Nothing here runs code of the project,
 likes. An object that occurs twice is written once, with a number, and then referred to. The text of a value is always
 the same, so equal texts mean equal values.
 
-`read` rebuilds the objects, where their classes exist; `read_plain` keeps them as `Opaque` texts.
+`read` rebuilds the objects, where their classes exist; `read_plain` keeps them as `OpaqueObject` texts.
 `write_plain` writes plain data alone.
 """
 
@@ -33,7 +33,7 @@ class NotPlainError(Exception):
         self.parts = parts
 
 
-class Opaque:
+class OpaqueObject:
     """An object as `read_plain` returns it: its tree, which `write` writes back unchanged."""
 
     def __init__(self, tree: Any) -> None:
@@ -67,8 +67,8 @@ def read(text: str) -> Any:
     """The value of a text, objects rebuilt from their classes. Raises ValueError for a text that is not one of
     `write`, or whose objects cannot be rebuilt here."""
     try:
-        reader = objects.Reader(_value)
-        value = reader.value(json.loads(text))
+        reader = objects.ObjectReader(_build_plain)
+        value = reader.build_value(json.loads(text))
         reader.finish()
         return value
     except (TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
@@ -76,13 +76,13 @@ def read(text: str) -> Any:
 
 
 def read_plain(text: str) -> Any:
-    """The value of a text; what is not plain data is `Opaque`. Raises ValueError for a text that `write` cannot have
-    written."""
+    """The value of a text; what is not plain data is `OpaqueObject`. Raises ValueError for a text that `write` cannot
+    have written."""
 
     def value(tree: Any) -> Any:
         if isinstance(tree, dict) and not tree.keys() <= _PLAIN_TAGS:
-            return Opaque(tree)
-        return _value(tree, value)
+            return OpaqueObject(tree)
+        return _build_plain(tree, value)
 
     try:
         return value(json.loads(text))
@@ -115,7 +115,7 @@ class _Writer:
         self.seen: dict[int, int] = {}  # the number of each object's span, by id
         self.spans: list[tuple[int, int]] = []  # where an object's text begins and ends in `out`: empty pieces
         self.refs: list[tuple[int, int]] = []  # the piece of a reference, and the number of the span
-        self.held: list[Any] = []  # objects that exist only for this text, so that no id is used twice
+        self.temporaries: list[Any] = []  # objects that exist only for this text, so that no id is used twice
         self.in_set = 0
         self.depth = 0
         self.opaque = False
@@ -140,7 +140,7 @@ class _Writer:
             raise NotPlainError("too large")
         kind = type(value)
         if kind is str:
-            self._count(len(value))
+            self._add_chars(len(value))
             self.out.append(encode(value))
         elif value is None:
             self.out.append("null")
@@ -153,7 +153,7 @@ class _Writer:
         elif kind is float:
             self.out.append(f'{{"float":"{value!r}"}}')
         elif kind is bytes:
-            self._count(len(value))
+            self._add_chars(len(value))
             self.out.append(f'{{"bytes":"{value.hex()}"}}')
         else:
             self.depth += 1
@@ -165,7 +165,7 @@ class _Writer:
             self._write_container(value, kind)
         elif kind is range:
             self._write_parts("range", (value.start, value.stop, value.step))
-        elif kind is Opaque:
+        elif kind is OpaqueObject:
             self.opaque = True
             self.out.append(json.dumps(value.tree, separators=(",", ":"), ensure_ascii=True))
         elif self.plain:
@@ -173,9 +173,9 @@ class _Writer:
         elif (named := objects.write_by_name(value)) is not None:
             self.out.append(named)
         elif not self._refer(value):
-            self.held.append(value)  # a bound method exists only while it is looked at
+            self.temporaries.append(value)  # a bound method exists only while it is looked at
             span = self._open(value)
-            objects.write_state(value, self.write, self.out, self.held)
+            objects.write_state(value, self.write, self.out, self.temporaries)
             self._close(span)
 
     def _write_container(self, value: Any, kind: type) -> None:
@@ -256,7 +256,7 @@ class _Writer:
         self.out.append("")
         return True
 
-    def _count(self, chars: int) -> None:
+    def _add_chars(self, chars: int) -> None:
         self.chars += chars
         if self.chars > MAX_CHARS:
             raise NotPlainError("too large")
@@ -265,7 +265,7 @@ class _Writer:
 _PLAIN_TAGS = frozenset(("float", "bytes", "range", "dict", "tuple", "set", "frozenset"))
 
 
-def _value(tree: Any, value: Any) -> Any:
+def _build_plain(tree: Any, value: Any) -> Any:
     """The plain value of a tree; `value` reads its parts."""
     if isinstance(tree, list):
         return [value(item) for item in tree]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evaluation.from_code.source.closure import absolute
+from evaluation.from_code.source.closure import resolve_import
 from evaluation.from_code.source.project import Module, Project
 from evaluation.from_code.source.shortening import format_value
 from evaluation.source import list_bound_names
@@ -110,7 +110,7 @@ def _find_modules(project: Project, module: Module, name: str) -> Iterator[Modul
     """The modules of the project that a name of a module comes from, or stands for."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ImportFrom):
-            origin = absolute(module, node)
+            origin = resolve_import(module, node)
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
                     found = (project.modules.get(each) for each in (f"{origin}.{alias.name}", origin))

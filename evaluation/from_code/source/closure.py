@@ -15,7 +15,7 @@ from evaluation.from_code.source.project import MAX_FILE_BYTES, Module, Project
 MAX_CHARS = 3_000_000
 
 
-class Sources:
+class ModuleSources:
     """Modules by name: the project's, and those in folders of installed packages."""
 
     def __init__(self, project: Project, folders: Sequence[str]) -> None:
@@ -24,27 +24,29 @@ class Sources:
         self._found: dict[str, Module | None] = {}
         self._imports: dict[str, list[str]] = {}
 
-    def module(self, name: str) -> Module | None:
+    def find_module(self, name: str) -> Module | None:
         """The module of this name, None where there is no source of it or the standard library has it."""
         if name in self._project.modules:
             return self._project.modules[name]
         if name not in self._found:
             top = name.partition(".")[0]
             standard = top in sys.stdlib_module_names
-            self._found[name] = None if standard else next(filter(None, (_read(f, name) for f in self._folders)), None)
+            self._found[name] = (
+                None if standard else next(filter(None, (_read_module(f, name) for f in self._folders)), None)
+            )
         return self._found[name]
 
-    def closure(self, module: Module) -> dict[str, Module]:
+    def find_closure(self, module: Module) -> dict[str, Module]:
         """The modules that may be imported when this one is, and with its functions; by name, in order.
 
         Raises ExcludedError where they are too large.
         """
         found: dict[str, Module] = {}
-        todo = [*_with_packages(module.name)]
+        todo = [*_list_with_packages(module.name)]
         chars = 0
         while todo:
             name = todo.pop()
-            each = self.module(name)
+            each = self.find_module(name)
             if name in found or each is None:
                 continue
             found[name] = each
@@ -52,12 +54,12 @@ class Sources:
             if chars > MAX_CHARS:
                 raise ExcludedError(f"needs modules of more than {MAX_CHARS // 1_000_000} million characters")
             if name not in self._imports:
-                self._imports[name] = list(_imported(each))
-            todo.extend(part for other in self._imports[name] for part in _with_packages(other))
+                self._imports[name] = list(_iterate_imports(each))
+            todo.extend(part for other in self._imports[name] for part in _list_with_packages(other))
         return dict(sorted(found.items()))
 
 
-def _read(folder: Path, name: str) -> Module | None:
+def _read_module(folder: Path, name: str) -> Module | None:
     base = folder.joinpath(*name.split("."))
     for file, is_package in ((base / "__init__.py", True), (base.with_name(base.name + ".py"), False)):
         try:
@@ -73,23 +75,23 @@ def _read(folder: Path, name: str) -> Module | None:
     return None
 
 
-def _with_packages(name: str) -> list[str]:
+def _list_with_packages(name: str) -> list[str]:
     parts = name.split(".")
     return [".".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def _imported(module: Module) -> Iterator[str]:
+def _iterate_imports(module: Module) -> Iterator[str]:
     """The names of modules that a module's statements may import."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            origin = absolute(module, node)
+            origin = resolve_import(module, node)
             yield origin
             yield from (f"{origin}.{alias.name}" for alias in node.names if alias.name != "*")
 
 
-def absolute(module: Module, node: ast.ImportFrom) -> str:
+def resolve_import(module: Module, node: ast.ImportFrom) -> str:
     """The full name of the module that a statement imports from."""
     if not node.level:
         return node.module or ""

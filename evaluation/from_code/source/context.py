@@ -12,10 +12,10 @@ from typing import Literal, get_args
 
 from evaluation.effects import find_names_read
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.find import Function
-from evaluation.from_code.source.fitting import Piece, fitting
+from evaluation.from_code.source.find import ProjectFunction
+from evaluation.from_code.source.fitting import PromptPiece, select_pieces
 from evaluation.from_code.source.imported import describe_imported
-from evaluation.from_code.source.imports import binds_outside_imports, format_imports, walk_binding, walk_bodies
+from evaluation.from_code.source.imports import format_imports, list_names_outside_imports, walk_binding, walk_bodies
 from evaluation.from_code.source.outline import find_first_line, outline_own_class, read_source, shorten_statement
 from evaluation.from_code.source.project import Project
 from evaluation.source import is_type_checking, list_bound_names, parse
@@ -31,9 +31,9 @@ _CODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]")
 """A comment in one of a file's first two lines that names its encoding (PEP 263), also by chance."""
 
 
-def prompt_of(
+def build_prompt(
     project: Project,
-    function: Function,
+    function: ProjectFunction,
     context: Context = "function",
     before: int = 80,
     examples: Sequence[str] = (),
@@ -44,12 +44,12 @@ def prompt_of(
     `examples` and `called`, examples of what it calls, are shown as comments. A `function` context that does not fit
     is cut; a file is not. Raises ExcludedError for a prompt that is still too long.
     """
-    head = notes_of(function, examples, called) + signature_of(function)
+    head = format_example_comments(function, examples, called) + read_signature(function)
     if context == "function":
         imported = describe_imported(project, function, min(MAX_OF_PROJECT, (MAX_CHARS - len(head)) // 2))
-        text = imported + _of_function(project, function, MAX_CHARS - len(head) - len(imported)) + head
+        text = imported + _build_function_context(project, function, MAX_CHARS - len(head) - len(imported)) + head
     else:
-        text = _of_file(function, before) + head
+        text = _build_file_context(function, before) + head
         if context == "repository":
             text = describe_imported(project, function, MAX_OF_PROJECT, far=True) + text
     if any(map(_CODING.match, text.splitlines()[:2])):
@@ -59,31 +59,31 @@ def prompt_of(
     return text
 
 
-def notes_of(function: Function, examples: Sequence[str], called: Sequence[str] = ()) -> str:
+def format_example_comments(function: ProjectFunction, examples: Sequence[str], called: Sequence[str] = ()) -> str:
     """The examples as comments before the function, "" where there are none."""
     lines = [*(("What it calls, for example:", *called) if called else ())]
     lines += ("For example:", *examples) if examples else ()
     return "".join(f"{function.indent}# {line}\n" for line in lines)
 
 
-def frame_of(function: Function) -> str:
+def build_frame(function: ProjectFunction) -> str:
     """The shortest text in which the function's body stands where it stands in its file: classes and conditions around
     it, and its signature."""
-    return "".join(each.text for each in _headers(function)) + signature_of(function)
+    return "".join(each.text for each in _list_headers(function)) + read_signature(function)
 
 
-def signature_of(function: Function) -> str:
+def read_signature(function: ProjectFunction) -> str:
     """Decorators, signature and docstring, as in the file."""
     return "".join(function.module.lines[function.first_line - 1 : function.solution_line - 1])
 
 
-def solution_of(function: Function) -> str:
+def read_solution(function: ProjectFunction) -> str:
     """The function's body as in the file."""
     text = "".join(function.module.lines[function.solution_line - 1 : function.node.end_lineno])
     return text if text.endswith("\n") else text + "\n"
 
 
-def _around(function: Function) -> list[tuple[ast.stmt, str]]:
+def _find_enclosing(function: ProjectFunction) -> list[tuple[ast.stmt, str]]:
     """The statements around a function with the line that begins each: classes and conditions."""
     found: list[tuple[ast.stmt, str]] = []
     body = function.module.tree.body
@@ -95,76 +95,76 @@ def _around(function: Function) -> list[tuple[ast.stmt, str]]:
                 break
         else:
             return found
-        found.append((node, _header(node, function)))
-        body = next(part for part in walk_bodies(node) if any(_holds(each, function) for each in part))
+        found.append((node, _format_header(node, function)))
+        body = next(part for part in walk_bodies(node) if any(_contains(each, function) for each in part))
 
 
-def _header(node: ast.stmt, function: Function) -> str:
+def _format_header(node: ast.stmt, function: ProjectFunction) -> str:
     if isinstance(node, ast.ClassDef):
         bases = [*map(ast.unparse, node.bases), *(f"{k.arg}={ast.unparse(k.value)}" for k in node.keywords if k.arg)]
         return f"class {node.name}({', '.join(bases)}):" if bases else f"class {node.name}:"
     if isinstance(node, ast.If):
         test = ast.unparse(node.test)
-        return f"if {test}:" if any(_holds(each, function) for each in node.body) else f"if not ({test}):"
+        return f"if {test}:" if any(_contains(each, function) for each in node.body) else f"if not ({test}):"
     return "if True:"
 
 
-def _holds(node: ast.stmt, function: Function) -> bool:
+def _contains(node: ast.stmt, function: ProjectFunction) -> bool:
     return any(inner is function.node for inner in ast.walk(node))
 
 
-def _headers(function: Function, project: Project | None = None) -> Iterator[Piece]:
+def _list_headers(function: ProjectFunction, project: Project | None = None) -> Iterator[PromptPiece]:
     """The lines that open what is around a function; with a project, what its classes hold too."""
-    for node, line in _around(function):
-        yield Piece(f"{function.module.indent_at(node.lineno)}{line}\n")
+    for node, line in _find_enclosing(function):
+        yield PromptPiece(f"{function.module.indent_at(node.lineno)}{line}\n")
         if project is not None and isinstance(node, ast.ClassDef):
             yield from outline_own_class(project, function.module, node, function)
 
 
-def _of_function(project: Project, function: Function, room: int) -> str:
+def _build_function_context(project: Project, function: ProjectFunction, room: int) -> str:
     """The imports that a function and its class use, the module's helpers, classes and constants that it names, and its
     class: in full as far as there is room, then shortened, then what is nearest."""
     module = function.module
-    names = _names_of(function.node)
-    for node, _line in _around(function):
+    names = _find_names(function.node)
+    for node, _line in _find_enclosing(function):
         if isinstance(node, ast.ClassDef):
             names |= {n.id for base in node.bases for n in ast.walk(base) if isinstance(n, ast.Name)}
             names |= {n.id for d in node.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
             for each in node.body:
                 if isinstance(each, ast.FunctionDef) and each.name == "__init__":
                     names |= find_names_read(each)
-    pieces = [*_find_globals(function, names), *_headers(function, project)]
-    imports = format_imports(module, _words_of(names, (piece.full or piece.text for piece in pieces)))
-    kept = fitting(pieces, function, names, room - len(imports))
-    text = format_imports(module, _words_of(names, (piece.text for piece in kept)))
+    pieces = [*_find_globals(function, names), *_list_headers(function, project)]
+    imports = format_imports(module, _add_words(names, (piece.full or piece.text for piece in pieces)))
+    kept = select_pieces(pieces, function, names, room - len(imports))
+    text = format_imports(module, _add_words(names, (piece.text for piece in kept)))
     for block in (piece.text for piece in kept if piece.is_global):
         text += ("\n\n" if text and block.startswith(("def ", "class ", "@", "async ")) else "") + f"{block}\n"
     text += "\n\n" if text else ""
     return text + "".join(piece.text for piece in kept if not piece.is_global)
 
 
-def _find_globals(function: Function, names: set[str]) -> Iterator[Piece]:
+def _find_globals(function: ProjectFunction, names: set[str]) -> Iterator[PromptPiece]:
     """The module's statements beside imports that give one of these names."""
     module = function.module
-    outer = {id(node) for node, _line in _around(function)} | {id(function.node)}
+    outer = {id(node) for node, _line in _find_enclosing(function)} | {id(function.node)}
     for node in module.tree.body:
-        wanted = binds_outside_imports(node) & names
+        wanted = list_names_outside_imports(node) & names
         if not wanted or id(node) in outer:
             continue
         for each in walk_binding(node, wanted):
             if isinstance(each, ast.Import | ast.ImportFrom):
                 continue
             if each.col_offset == 0:
-                yield Piece(shorten_statement(module, each), each, read_source(module, each), is_global=True)
+                yield PromptPiece(shorten_statement(module, each), each, read_source(module, each), is_global=True)
             else:
-                yield Piece(ast.unparse(each), each, is_global=True)
+                yield PromptPiece(ast.unparse(each), each, is_global=True)
 
 
-def _words_of(names: set[str], texts: Iterable[str]) -> set[str]:
+def _add_words(names: set[str], texts: Iterable[str]) -> set[str]:
     return names.union(*map(_WORD.findall, texts))
 
 
-def _names_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+def _find_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """The names that a function reads, also in quoted annotations."""
     names = find_names_read(function)
     annotations = [node.annotation for node in ast.walk(function.args) if isinstance(node, ast.arg)]
@@ -176,10 +176,10 @@ def _names_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     return names
 
 
-def _of_file(function: Function, before: int) -> str:
+def _build_file_context(function: ProjectFunction, before: int) -> str:
     """The file's imports, then as many whole statements before the function as have `before` lines; statements of
     its class after the lines that open it."""
-    module, around = function.module, _around(function)
+    module, around = function.module, _find_enclosing(function)
     first = max(1, function.first_line - before)
     starts = [(find_first_line(node), 0) for node in module.tree.body]
     for depth, (node, _line) in enumerate(around, start=1):

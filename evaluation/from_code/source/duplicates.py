@@ -8,17 +8,18 @@ from collections.abc import Sequence
 
 NEAR = 0.85
 """Share of common five-token sequences (Jaccard) from which two bodies count as nearly the same."""
-_LENGTH = 5
+_SHINGLE_TOKENS = 5
 
 
-def duplicates(functions: Sequence[ast.FunctionDef | ast.AsyncFunctionDef]) -> dict[int, tuple[int, bool]]:
+def find_duplicates(functions: Sequence[ast.FunctionDef | ast.AsyncFunctionDef]) -> dict[int, tuple[int, bool]]:
     """Index of each function that repeats an earlier one -> (index of that one, whether the bodies are the same).
 
     Names of the function, its parameters and variables do not count, nor do docstring, annotations and comments.
     """
-    tokens = [_tokens(function) for function in functions]
+    tokens = [_list_tokens(function) for function in functions]
     shingles = [
-        frozenset(tuple(each[i : i + _LENGTH]) for i in range(max(1, len(each) - _LENGTH + 1))) for each in tokens
+        frozenset(tuple(each[i : i + _SHINGLE_TOKENS]) for i in range(max(1, len(each) - _SHINGLE_TOKENS + 1)))
+        for each in tokens
     ]
     found: dict[int, tuple[int, bool]] = {}
     for later in range(len(functions)):
@@ -37,7 +38,7 @@ def duplicates(functions: Sequence[ast.FunctionDef | ast.AsyncFunctionDef]) -> d
     return found
 
 
-def _tokens(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+def _list_tokens(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     changed = copy.deepcopy(function)
     if ast.get_docstring(changed, clean=False) is not None:
         changed.body = changed.body[1:]
@@ -49,17 +50,17 @@ def _tokens(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
             names.setdefault(node.id, f"v{len(names)}")
     found: list[str] = []
     for statement in changed.body:
-        _write(statement, names, found)
+        _append_tokens(statement, names, found)
     return found
 
 
-def _write(node: ast.AST, names: dict[str, str], into: list[str]) -> None:
+def _append_tokens(node: ast.AST, names: dict[str, str], into: list[str]) -> None:
     into.append(type(node).__name__)
     for field, value in ast.iter_fields(node):
         if field in ("ctx", "annotation", "type_comment", "returns", "kind"):
             continue
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, ast.AST):
-                _write(each, names, into)
+                _append_tokens(each, names, into)
             elif each is not None:
                 into.append(names.get(each, each) if isinstance(each, str) else repr(each))

@@ -7,14 +7,14 @@ import doctest
 from dataclasses import dataclass
 
 from evaluation.from_code.recording import values
-from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.find import ProjectFunction
 
 _CHECKER = doctest.OutputChecker()
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 @dataclass(frozen=True)
-class Example:
+class DocstringExample:
     """A call (`recording.values`) and what the docstring says that it prints."""
 
     call: str
@@ -29,25 +29,25 @@ class Example:
         return _CHECKER.check_output(self.prints, "" if value is None else f"{value!r}\n", _OPTIONS)
 
 
-def examples_of(function: Function) -> list[Example]:
+def list_docstring_examples(function: ProjectFunction) -> list[DocstringExample]:
     """Each example that is one call of the function with literals as arguments; a function outside of classes only,
     since the receiver of a method is not a literal."""
     text = ast.get_docstring(function.node)
     if not text or function.owners or ">>>" not in text:
         return []
-    found: dict[str, Example] = {}
+    found: dict[str, DocstringExample] = {}
     try:
         every = doctest.DocTestParser().get_examples(text)
     except ValueError:
         return []
     for each in every:
-        call = _call(each.source, function.node.name)
+        call = _parse_call(each.source, function.node.name)
         if call is not None:
-            found.setdefault(call, Example(call, each.want))
+            found.setdefault(call, DocstringExample(call, each.want))
     return list(found.values())
 
 
-def _call(source: str, name: str) -> str | None:
+def _parse_call(source: str, name: str) -> str | None:
     try:
         tree = ast.parse(source.strip(), mode="eval").body
         if not isinstance(tree, ast.Call) or ast.unparse(tree.func).rpartition(".")[2] != name:

@@ -21,7 +21,9 @@ _FOREIGN = ("vendor.txt", "*.dist-info", "*.LICENSE*", "LICENSE*", "*/LICENSE*",
 _OF_TOOLS = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py"))
 
 
-def source_files(folder: Path, root: Path, skipped: dict[str, str], rules: IgnoreRules | None = None) -> Iterator[Path]:
+def iterate_source_files(
+    folder: Path, root: Path, skipped: dict[str, str], rules: IgnoreRules | None = None
+) -> Iterator[Path]:
     """The source files in a folder and below, by path.
 
     What is skipped is added to `skipped` with the reason: a file, or a folder that holds Python files, by its path from
@@ -34,7 +36,7 @@ def source_files(folder: Path, root: Path, skipped: dict[str, str], rules: Ignor
             rules.enter_folder(here)
         kept = []
         for name in sorted(folders):
-            reason = _why_skipped_folder(here / name)
+            reason = _explain_skipped_folder(here / name)
             if not reason:
                 kept.append(name)
             elif next((here / name).rglob("*.py"), None) is not None:
@@ -42,7 +44,7 @@ def source_files(folder: Path, root: Path, skipped: dict[str, str], rules: Ignor
         folders[:] = kept
         for name in sorted(files):
             if name.endswith(".py"):
-                reason = _why_skipped_file(here / name)
+                reason = _explain_skipped_file(here / name)
                 if rules is not None and looks_secret(name, is_ignored=True) and rules.is_ignored(here / name):
                     reason = "is ignored by git, and its name looks like a secret or local settings"
                 if reason:
@@ -51,7 +53,7 @@ def source_files(folder: Path, root: Path, skipped: dict[str, str], rules: Ignor
                     yield here / name
 
 
-def _why_skipped_folder(folder: Path) -> str:
+def _explain_skipped_folder(folder: Path) -> str:
     name = folder.name
     if (folder / "pyvenv.cfg").exists() or (folder / "conda-meta").is_dir() or (folder / "bin" / "activate").exists():
         return "is an environment"
@@ -70,7 +72,7 @@ def _why_skipped_folder(folder: Path) -> str:
     return "is not a package" if name in _NOT_IMPORTED else ""
 
 
-def _why_skipped_file(file: Path) -> str:
+def _explain_skipped_file(file: Path) -> str:
     name = file.name
     if file.is_symlink():
         return "is a link"

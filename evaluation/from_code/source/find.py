@@ -21,7 +21,7 @@ _KEEPS_RESULTS = frozenset({
 
 
 @dataclass(frozen=True)
-class Function:
+class ProjectFunction:
     """A function of a project. `reason` says why it cannot become a task, "" where it can.
 
     `qualified` is its name after the names of its classes; `owners` are these classes, the outermost first.
@@ -48,7 +48,7 @@ class Function:
     @property
     def is_generator(self) -> bool:
         """Whether a call returns a generator."""
-        return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in own_nodes(self.node))
+        return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk_own_nodes(self.node))
 
     @property
     def kind(self) -> str:
@@ -78,16 +78,16 @@ class Function:
         return self.module.indent_at(self.node.lineno)
 
 
-def find(project: Project) -> list[Function]:
+def find_functions(project: Project) -> list[ProjectFunction]:
     """Every function and method of the project's modules, by file and line. Functions in functions are parts of those
     and not listed."""
-    found: list[Function] = []
+    found: list[ProjectFunction] = []
     for module in sorted(project.modules.values(), key=lambda module: module.path):
-        found.extend(_in_body(module, module.tree.body, ()))
+        found.extend(_iterate_functions(module, module.tree.body, ()))
     return found
 
 
-def own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
+def walk_own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
     """The nodes of a function's body, without the bodies of nested functions and classes."""
     todo: list[ast.AST] = list(function.body)
     while todo:
@@ -97,26 +97,28 @@ def own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.
             todo.extend(ast.iter_child_nodes(node))
 
 
-def _in_body(module: Module, body: list[ast.stmt], owners: tuple[ast.ClassDef, ...]) -> Iterator[Function]:
+def _iterate_functions(
+    module: Module, body: list[ast.stmt], owners: tuple[ast.ClassDef, ...]
+) -> Iterator[ProjectFunction]:
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            reason = _unfit(node)
+            reason = _find_exclusion(node)
             line = 0
             if not reason:
-                line = _solution_line(module, node)
+                line = _find_solution_line(module, node)
                 reason = "" if line else "has its body on the line of its signature or docstring"
             qualified = ".".join([*(owner.name for owner in owners), node.name])
-            yield Function(module, node, qualified, reason, line, owners)
+            yield ProjectFunction(module, node, qualified, reason, line, owners)
         elif isinstance(node, ast.ClassDef):
-            yield from _in_body(module, node.body, (*owners, node))
+            yield from _iterate_functions(module, node.body, (*owners, node))
         elif isinstance(node, ast.If | ast.Try | ast.With):
             for inner in (node.body, getattr(node, "orelse", []), getattr(node, "finalbody", [])):
-                yield from _in_body(module, inner, owners)
+                yield from _iterate_functions(module, inner, owners)
             for handler in getattr(node, "handlers", []):
-                yield from _in_body(module, handler.body, owners)
+                yield from _iterate_functions(module, handler.body, owners)
 
 
-def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+def _find_exclusion(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     decorators = set(map(name_decorator, node.decorator_list))
     if "overload" in decorators:
         return "is a declaration of an overload"
@@ -124,7 +126,7 @@ def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
         return "has no body of its own"
     if node.name == "__hash__":
         return "is a hash, which is right with any number that equal objects share"
-    lines = code_lines(node)
+    lines = count_code_lines(node)
     if lines < MIN_LINES:
         return f"has fewer than {MIN_LINES} lines without its docstring"
     if lines > MAX_LINES:
@@ -146,7 +148,7 @@ def _is_placeholder(node: ast.stmt) -> bool:
     return False
 
 
-def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def count_code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """The lines of a function without its docstring."""
     assert node.end_lineno is not None
     lines = node.end_lineno - node.lineno + 1
@@ -157,19 +159,19 @@ def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return lines
 
 
-def _solution_line(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def _find_solution_line(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """The line on which the body to be written starts, 0 where it shares a line with what precedes it."""
     if ast.get_docstring(node, clean=False) is not None:
         if len(node.body) == 1:
             return 0
         end = node.body[0].end_lineno or 0
     else:
-        end = _signature_end(module, node)
+        end = _find_signature_end(module, node)
     start = min(node.body[0].lineno if end < node.body[0].lineno else node.body[1].lineno, node.end_lineno or 0)
     return end + 1 if start > end else 0
 
 
-def _signature_end(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def _find_signature_end(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """The line of the colon that ends the signature."""
     text = "".join(module.lines[node.lineno - 1 : node.end_lineno])
     depth = 0

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.find import ProjectFunction
 from evaluation.source import list_bound_names
 
 _APART = 3
@@ -14,7 +14,7 @@ _APART = 3
 
 
 @dataclass(frozen=True)
-class Piece:
+class PromptPiece:
     """A part of a prompt, and the statement of the file that it shows; one without a statement is always shown.
 
     `full` is shown instead where there is room, "" for what has no longer form. `is_global` marks a statement of the
@@ -27,18 +27,20 @@ class Piece:
     is_global: bool = False
 
 
-def fitting(pieces: Sequence[Piece], function: Function, names: set[str], room: int) -> list[Piece]:
+def select_pieces(
+    pieces: Sequence[PromptPiece], function: ProjectFunction, names: set[str], room: int
+) -> list[PromptPiece]:
     """The pieces that fit, in their order: first the constructor and what the function names, then the others, each
     time the nearest in the file first. What room is left shows these in full; other methods and classes stay short."""
     names = names | {n.attr for n in ast.walk(function.node) if isinstance(n, ast.Attribute)}
 
-    def rank(piece: Piece) -> tuple[bool, bool, int]:
+    def rank(piece: PromptPiece) -> tuple[bool, bool, int]:
         if piece.node is None:
             return False, False, 0
         return True, not list_bound_names(piece.node) & names, abs(piece.node.lineno - function.node.lineno)
 
     order = sorted(enumerate(pieces), key=lambda each: rank(each[1]))
-    kept: dict[int, Piece] = {}
+    kept: dict[int, PromptPiece] = {}
     for at, piece in order:
         length = len(piece.text) + _APART
         if piece.node is None or length <= room:

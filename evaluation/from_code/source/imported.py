@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from evaluation.effects import find_names_read
-from evaluation.from_code.source.closure import absolute
-from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.closure import resolve_import
+from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.outline import shorten_class, shorten_statement
 from evaluation.from_code.source.project import Module, Project
-from evaluation.from_code.standard_types import NAMES_OF_STANDARD_TYPES
+from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
 from evaluation.source import list_bound_names
 
 _MAX_IMPORTS = 4
@@ -20,7 +20,7 @@ _MAX_CLASSES = 2
 _MAX_CLASS_CHARS = 1_200
 
 
-def describe_imported(project: Project, function: Function, room: int, far: bool = False) -> str:
+def describe_imported(project: Project, function: ProjectFunction, room: int, far: bool = False) -> str:
     """What a function names of other modules and the methods it calls of their classes, as comments, at most `room`
     characters; with `far`, after these what else its file imports from the project."""
     found: dict[str, None] = {}
@@ -38,14 +38,14 @@ def describe_imported(project: Project, function: Function, room: int, far: bool
     return text
 
 
-def _outline(module: Module, node: ast.stmt, function: Function) -> str:
+def _outline(module: Module, node: ast.stmt, function: ProjectFunction) -> str:
     text = shorten_statement(module, node)
     if isinstance(node, ast.ClassDef) and len(text) > _MAX_CLASS_CHARS:
         return shorten_class(module, node, {"__init__", "__new__", *_list_attributes(function.node)})
     return text
 
 
-def _find_statements(project: Project, function: Function, far: bool) -> Iterator[tuple[Module, ast.stmt]]:
+def _find_statements(project: Project, function: ProjectFunction, far: bool) -> Iterator[tuple[Module, ast.stmt]]:
     module, named = function.module, find_names_read(function.node)
     imported = dict(_find_imports(project, module))
     for name, place in imported.items():
@@ -69,7 +69,7 @@ def _find_imports(project: Project, module: Module) -> Iterator[tuple[str, Modul
                 if alias.name in project.modules and (alias.asname or "." not in alias.name):
                     yield alias.asname or alias.name, project.modules[alias.name]
         elif isinstance(node, ast.ImportFrom):
-            origin = absolute(module, node)
+            origin = resolve_import(module, node)
             for alias in node.names:
                 whole = project.modules.get(f"{origin}.{alias.name}")
                 source = project.modules.get(origin)
@@ -86,7 +86,7 @@ def _find_definition(project: Project, module: Module, name: str) -> tuple[Modul
         node = next((each for each in module.tree.body if name in list_bound_names(each)), None)
         if not isinstance(node, ast.ImportFrom):
             return None if node is None or isinstance(node, ast.Import) else (module, node)
-        origin = project.modules.get(absolute(module, node))
+        origin = project.modules.get(resolve_import(module, node))
         if origin is None:
             return None
         module = origin
@@ -94,7 +94,7 @@ def _find_definition(project: Project, module: Module, name: str) -> tuple[Modul
     return None
 
 
-def _find_methods(project: Project, function: Function) -> Iterator[tuple[Module, ast.stmt]]:
+def _find_methods(project: Project, function: ProjectFunction) -> Iterator[tuple[Module, ast.stmt]]:
     """The methods that a function calls of objects of other modules' classes, where few classes have them; of its own
     object too, which may be of a class that derives from its own."""
     functions = [node.func for node in ast.walk(function.node) if isinstance(node, ast.Call)]
@@ -102,7 +102,7 @@ def _find_methods(project: Project, function: Function) -> Iterator[tuple[Module
     own = {getattr(each, "name", "") for each in function.owner.body} if function.owner else set()
     for name in sorted(called):
         is_own = isinstance(called[name], ast.Name) and called[name].id in ("self", "cls")  # type: ignore[attr-defined]
-        if name in (own if is_own else NAMES_OF_STANDARD_TYPES):
+        if name in (own if is_own else STANDARD_ATTRIBUTE_NAMES):
             continue
         owners = [
             (module, node) for module in project.modules.values() for node in module.tree.body

@@ -12,8 +12,8 @@ from evaluation.from_code.source.attributes import (
     find_attributes,
     format_attributes,
 )
-from evaluation.from_code.source.find import Function
-from evaluation.from_code.source.fitting import Piece
+from evaluation.from_code.source.find import ProjectFunction
+from evaluation.from_code.source.fitting import PromptPiece
 from evaluation.from_code.source.project import Module, Project
 from evaluation.from_code.source.shortening import MAX_DEPTH, shorten_value
 
@@ -24,7 +24,9 @@ _SUMMARY_CHARS = 400
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def outline_own_class(project: Project, module: Module, node: ast.ClassDef, function: Function) -> Iterator[Piece]:
+def outline_own_class(
+    project: Project, module: Module, node: ast.ClassDef, function: ProjectFunction
+) -> Iterator[PromptPiece]:
     """The class around a function: docstring, statements, signatures of methods, and its attributes with types and the
     values that the constructor gives them. Each piece is shown in full where there is room."""
     pad = read_inner_indent(module, node)
@@ -37,19 +39,21 @@ def outline_own_class(project: Project, module: Module, node: ast.ClassDef, func
         if isinstance(each, _FUNCTIONS) and each.name in CONSTRUCTORS:
             constructors.add(each.name)
             given = format_attributes([one for one in attributes if one.method == each.name], pad)
-            yield Piece(f"{text}\n{given}", None, f"{full}\n")
+            yield PromptPiece(f"{text}\n{given}", None, f"{full}\n")
         elif text:
-            yield Piece(f"{text}\n", each, f"{full}\n")
+            yield PromptPiece(f"{text}\n", each, f"{full}\n")
     own_name = function.node.name
     if own_name in CONSTRUCTORS:  # what it gives them is what is asked for
         if attributes:
-            yield Piece(f"{pad}# attributes: {', '.join(one.name for one in attributes)}\n")
+            yield PromptPiece(f"{pad}# attributes: {', '.join(one.name for one in attributes)}\n")
     else:
         others = [one for one in attributes if one.method not in constructors]
-        yield Piece(format_attributes([_hide_value(one) if one.method == own_name else one for one in others], pad))
+        yield PromptPiece(
+            format_attributes([_hide_value(one) if one.method == own_name else one for one in others], pad)
+        )
     used = {n.attr for n in ast.walk(function.node) if isinstance(n, ast.Attribute)}
-    yield Piece(describe_inherited(project, module, node, used, pad))
-    yield Piece("\n")
+    yield PromptPiece(describe_inherited(project, module, node, used, pad))
+    yield PromptPiece("\n")
 
 
 def _hide_value(attribute: Attribute) -> Attribute:

@@ -17,13 +17,13 @@ from functools import cached_property
 from pathlib import Path
 
 from evaluation.from_code.reasons import ProjectError
-from evaluation.from_code.source.files import source_files
+from evaluation.from_code.source.files import iterate_source_files
 from evaluation.from_code.source.ignored import read_ignore_rules
 from evaluation.from_code.source.other_languages import explain_missing_python
 
 MAX_FILE_BYTES = 2 * 2**20
 MAX_FILES = 5000
-_FIND = """
+_FIND_SCRIPT = """
 import importlib.metadata, importlib.util, json, platform, sys
 try:
     spec = importlib.util.find_spec(sys.argv[1])
@@ -91,7 +91,7 @@ class Project:
             digest.update(f"{module.path}\0{module.source}\0".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    def top_names(self) -> frozenset[str]:
+    def list_top_names(self) -> frozenset[str]:
         """The first parts of the modules' names: imports of these are imports of the project."""
         return frozenset(name.partition(".")[0] for name in self.modules)
 
@@ -103,22 +103,22 @@ def open_project(target: str, python: str) -> Project:
     """
     folder = Path(target)
     if folder.is_dir():
-        return _read_folder(_name_of(folder.resolve()), folder.resolve(), folder.resolve())
+        return _read_folder(_find_project_name(folder.resolve()), folder.resolve(), folder.resolve())
     if folder.exists():
         raise ProjectError(f"{target} is a file: give the folder of a project, or the name of an installed package")
     if not all(part.isidentifier() for part in target.split(".")):
         raise ProjectError(f"there is no folder {target}: give the folder of a project or the name of a package")
-    origin, folders, version = _installed(target, python)
+    origin, folders, version = _find_installed(target, python)
     depth = target.count(".") + (1 if folders else 0)
     if folders:
         package = Path(folders[0]).resolve()
         root = package.parents[depth - 1]
         return _read_folder(target, root, package, version)
     file = Path(origin).resolve()
-    return _read(target, file.parents[depth], iter([file]), {}, version)
+    return _read_files(target, file.parents[depth], iter([file]), {}, version)
 
 
-def _name_of(folder: Path) -> str:
+def _find_project_name(folder: Path) -> str:
     """The name of the distribution, which does not depend on its folder; else the name of the folder."""
     try:
         declared = tomllib.loads((folder / "pyproject.toml").read_text("utf-8")).get("project", {}).get("name")
@@ -133,10 +133,12 @@ def _name_of(folder: Path) -> str:
     return found[1] if found else folder.name
 
 
-def _installed(name: str, python: str) -> tuple[str, list[str], str]:
+def _find_installed(name: str, python: str) -> tuple[str, list[str], str]:
     """(file, folders of a package, version) of an installed package or module."""
     try:
-        done = subprocess.run([python, "-c", _FIND, name], capture_output=True, timeout=60, check=True, text=True)
+        done = subprocess.run(
+            [python, "-c", _FIND_SCRIPT, name], capture_output=True, timeout=60, check=True, text=True
+        )
         found = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         reason = f"it ended with {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else str(error)
@@ -155,10 +157,10 @@ def _installed(name: str, python: str) -> tuple[str, list[str], str]:
 def _read_folder(name: str, root: Path, folder: Path, version: str = "") -> Project:
     skipped: dict[str, str] = {}
     rules = None if version else read_ignore_rules(root)  # installed packages are in no repository of their own
-    return _read(name, root, source_files(folder, root, skipped, rules), skipped, version)
+    return _read_files(name, root, iterate_source_files(folder, root, skipped, rules), skipped, version)
 
 
-def _read(name: str, root: Path, files: Iterator[Path], skipped: dict[str, str], version: str) -> Project:
+def _read_files(name: str, root: Path, files: Iterator[Path], skipped: dict[str, str], version: str) -> Project:
     modules: dict[str, Module] = {}
     unread: dict[str, str] = {}
     roots: dict[Path, None] = {}
@@ -167,32 +169,32 @@ def _read(name: str, root: Path, files: Iterator[Path], skipped: dict[str, str],
             raise ProjectError(f"{root} has more than {MAX_FILES} Python files: name a folder inside it")
         path = file.relative_to(root).as_posix()
         try:
-            module = _module(root, file, path)
+            module = _read_module(root, file, path)
         except (OSError, UnicodeError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            unread[path] = _why_unread(error)
+            unread[path] = _explain_unread(error)
             continue
         if module.name in modules:
             unread[path] = f"{modules[module.name].path} has the same module name, {module.name}"
             continue
         modules[module.name] = module
-        roots[_import_root(root, path)] = None
+        roots[_find_import_root(root, path)] = None
     if not modules and not unread:
         raise ProjectError(explain_missing_python(root))
     return Project(name, root, modules, unread, skipped, tuple(roots), version)
 
 
-def _why_unread(error: Exception) -> str:
+def _explain_unread(error: Exception) -> str:
     if isinstance(error, SyntaxError):
         return f"Python cannot parse it: {error.msg} (line {error.lineno})"
     return str(error) or type(error).__name__
 
 
-def _module(root: Path, file: Path, path: str) -> Module:
+def _read_module(root: Path, file: Path, path: str) -> Module:
     if file.stat().st_size > MAX_FILE_BYTES:
         raise ValueError(f"it is larger than {MAX_FILE_BYTES // 2**20} MiB")
     with tokenize.open(file) as opened:
         source = opened.read()
-    relative = file.relative_to(_import_root(root, path)).with_suffix("")
+    relative = file.relative_to(_find_import_root(root, path)).with_suffix("")
     parts = relative.parts
     is_package = parts[-1] == "__init__"
     name = ".".join(parts[:-1] if is_package else parts) or file.parent.name
@@ -201,7 +203,7 @@ def _module(root: Path, file: Path, path: str) -> Module:
     return module
 
 
-def _import_root(root: Path, path: str) -> Path:
+def _find_import_root(root: Path, path: str) -> Path:
     """The folder above the outermost package that holds the file; `src` layouts and plain folders included."""
     folder = (root / path).parent
     while folder != root and (folder / "__init__.py").exists():

@@ -22,24 +22,24 @@ class Origin:
     licence: str  # a file in the project's folder
 
 
-def origin_of(project: Project) -> Origin:
+def find_origin(project: Project) -> Origin:
     """The origin of a project's source."""
     if project.version:  # the folder of installed packages is not its repository
         return Origin("", project.version, "")
-    return Origin(_commit(project), _version(project.root), _licence(project.root))
+    return Origin(_find_commit(project), _read_version(project.root), _find_licence(project.root))
 
 
-def _commit(project: Project) -> str:
+def _find_commit(project: Project) -> str:
     paths = sorted(module.path for module in project.modules.values())
-    head = _git(project.root, "rev-parse", "HEAD")
-    tracked = _git(project.root, "ls-files", "--", *paths[:1])  # the folder may lie ignored in another repository
+    head = _run_git(project.root, "rev-parse", "HEAD")
+    tracked = _run_git(project.root, "ls-files", "--", *paths[:1])  # the folder may lie ignored in another repository
     if not head or not tracked:
         return ""
-    changed = _git(project.root, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    changed = _run_git(project.root, "status", "--porcelain", "--untracked-files=no", "--", ".")
     return head + ("-dirty" if changed else "")
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def _run_git(folder: Path, *arguments: str) -> str:
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=60, check=True
@@ -49,7 +49,7 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _version(root: Path) -> str:
+def _read_version(root: Path) -> str:
     try:
         declared = tomllib.loads((root / "pyproject.toml").read_text("utf-8")).get("project", {}).get("version")
         if isinstance(declared, str):
@@ -63,7 +63,7 @@ def _version(root: Path) -> str:
     return found[1] if found else ""
 
 
-def _licence(root: Path) -> str:
+def _find_licence(root: Path) -> str:
     try:
         names = sorted(path.name for path in root.iterdir() if path.is_file() and _LICENCES.fullmatch(path.name))
     except OSError:

@@ -15,11 +15,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from evaluation.from_code.reasons import ProjectError
-from evaluation.from_code.source.find import find
+from evaluation.from_code.source.find import find_functions
 from evaluation.from_code.source.project import open_project
 from evaluation.project_tests.archive import is_relative
 
-FORMS = (".zip", ".tar.gz", ".tgz")
+ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
 MAX_BYTES = 64 * 2**20
 """Of all files together, unpacked."""
 MAX_FILES = 10_000
@@ -38,8 +38,8 @@ def unpack_project(data: bytes, name: str) -> dict[str, bytes]:
     files and folders below its own.
     """
     called = name[:100]
-    if not name.lower().endswith(FORMS):
-        raise ProjectError(f"{called} is not an archive: give a file that ends with {', '.join(FORMS)}")
+    if not name.lower().endswith(ARCHIVE_SUFFIXES):
+        raise ProjectError(f"{called} is not an archive: give a file that ends with {', '.join(ARCHIVE_SUFFIXES)}")
     read = _read_zip if name.lower().endswith(".zip") else _read_tar
     files: dict[str, bytes] = {}
     left = MAX_BYTES
@@ -60,7 +60,7 @@ def unpack_project(data: bytes, name: str) -> dict[str, bytes]:
     files = {path: content for path, content in files.items() if not _LEFT_OUT.intersection(path.split("/"))}
     if not files:
         raise ProjectError(f"{called} holds no file: pack the folder of the project")
-    return _without_outer_folder(files)
+    return _remove_outer_folder(files)
 
 
 def _read_zip(data: bytes) -> Iterator[tuple[str, IO[bytes]]]:
@@ -91,7 +91,7 @@ def _check_path(path: str, is_plain: bool) -> str:
     return str(PurePosixPath(path))
 
 
-def _without_outer_folder(files: Mapping[str, bytes]) -> dict[str, bytes]:
+def _remove_outer_folder(files: Mapping[str, bytes]) -> dict[str, bytes]:
     outer = {path.partition("/")[0] for path in files}
     (first, *others) = outer
     if others or first in files or f"{first}/__init__.py" in files:
@@ -134,6 +134,6 @@ def check_sources(folder: Path) -> None:
 def read_sources(folder: str) -> None:
     """The process: reads a project and finds its functions."""
     try:
-        find(open_project(folder, sys.executable))
+        find_functions(open_project(folder, sys.executable))
     except ProjectError:
         return  # the caller will say so

@@ -55,7 +55,7 @@ class Cpp(Language):
     FENCES = ("cpp", "c++", "cc", "cxx", "c")
     SYNTAX = Syntax(
         "tree_sitter_cpp", "language",
-        functions=("function_definition", "class_specifier", "struct_specifier", "union_specifier", "enum_specifier"),
+        definitions=("function_definition", "class_specifier", "struct_specifier", "union_specifier", "enum_specifier"),
         kept=(
             *("preproc_include", "preproc_def", "preproc_function_def", "preproc_call", "preproc_ifdef", "preproc_if"),
             *("using_declaration", "alias_declaration", "type_definition", "namespace_definition", "comment"),

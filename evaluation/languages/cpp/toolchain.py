@@ -13,7 +13,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from evaluation.languages import finding
+from evaluation.languages import toolchain_search
 from evaluation.languages.base import Toolchain
 from evaluation.languages.cpp.language import HEADER
 from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
@@ -35,11 +35,11 @@ _INCLUDE = "/include"
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine; the first time it precompiles the header. Raises ToolchainError."""
-    compiler, version = finding.find_newest((shutil.which("g++"),), OLDEST, "-dumpfullversion")
+    compiler, version = toolchain_search.find_executable((shutil.which("g++"),), OLDEST, "-dumpfullversion")
     label = f"g++ {'.'.join(map(str, version))}"
     programs = [found for name in ("as", "ld") if (found := shutil.which(name)) is not None]
     digest = hashlib.sha256("\0".join((HEADER, label, compiler, *_FLAGS)).encode()).hexdigest()[:12]
-    folder = finding.prepare_folder(f"cpp-{digest}", lambda folder: _precompile(compiler, folder))
+    folder = toolchain_search.prepare_folder(f"cpp-{digest}", lambda folder: _precompile(compiler, folder))
     trees = (compiler, *programs, *_list_used_folders(compiler, folder), str(folder))
     path = os.pathsep.join(dict.fromkeys(str(Path(program).parent) for program in programs))
     compile_command = Command(
@@ -52,12 +52,12 @@ def find() -> Toolchain:
 def _precompile(compiler: str, folder: Path) -> None:
     (folder / "driver.hpp").write_text(HEADER, "utf-8")
     files = ("-x", "c++-header", "driver.hpp", "-o", "driver.hpp.gch", "-MD", "-MF", _READ)
-    finding.run((compiler, *_FLAGS, *files), _ENVIRONMENT, folder)
+    toolchain_search.run_tool((compiler, *_FLAGS, *files), _ENVIRONMENT, folder)
 
 
 def _list_used_folders(compiler: str, folder: Path) -> list[str]:
     """The folders with the compiler's own programs and the headers that the standard library consists of."""
     headers = (folder / _READ).read_text().split()
     found = {path[: path.index(_INCLUDE) + len(_INCLUDE)] for path in headers if _INCLUDE in path}
-    own = finding.run((compiler, "-print-prog-name=cc1plus"), _ENVIRONMENT).strip()
+    own = toolchain_search.run_tool((compiler, "-print-prog-name=cc1plus"), _ENVIRONMENT).strip()
     return sorted({os.path.realpath(path) for path in (*found, str(Path(own).parent))})

@@ -74,7 +74,7 @@ class Go(Language):
     FENCES = ("go", "golang")
     SYNTAX = Syntax(
         "tree_sitter_go", "language",
-        functions=("function_declaration", "method_declaration", "type_spec", "type_alias", "const_spec", "var_spec"),
+        definitions=("function_declaration", "method_declaration", "type_spec", "type_alias", "const_spec", "var_spec"),
         kept=(
             *("package_clause", "import_declaration", "comment"),
             *("type_declaration", "const_declaration", "var_declaration"),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib import metadata, resources
 from pathlib import Path
 
-from evaluation.languages import finding
+from evaluation.languages import toolchain_search
 from evaluation.languages.base import Toolchain, ToolchainError
 from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
 
@@ -44,7 +44,7 @@ def find() -> Toolchain:
     go, root, version = _find_go()
     content = repr((PACKAGES, sorted(_SOURCES.items()), root, version)).encode()
     key = f"go-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
-    folder = str(finding.prepare_folder(key, lambda folder: _prepare(go, root, folder)))
+    folder = str(toolchain_search.prepare_folder(key, lambda folder: _prepare(go, root, folder)))
     return Toolchain(
         f"go {version}",
         Tools(
@@ -63,8 +63,10 @@ def _find_go() -> tuple[str, str, str]:
     tried = []
     for go in filter(None, (_find_wheel(), shutil.which("go"))):
         try:
-            facts = json.loads(finding.run([go, "env", "-json", "GOROOT", "GOVERSION"], _build_environment("")))
-            numbers = finding.parse_numbers(go, str(facts["GOVERSION"]))
+            facts = json.loads(
+                toolchain_search.run_tool([go, "env", "-json", "GOROOT", "GOVERSION"], _build_environment(""))
+            )
+            numbers = toolchain_search.parse_numbers(go, str(facts["GOVERSION"]))
         except (ToolchainError, ValueError) as error:
             tried.append(str(error))
             continue
@@ -88,7 +90,9 @@ def _prepare(go: str, root: str, folder: Path) -> None:
     """Lay out compiler, linker, `build` and the compiled packages."""
     cache = folder / "cache"
     environment = _build_environment(str(cache)) | {"GOROOT": root}
-    listed = finding.run([go, "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", *PACKAGES], environment)
+    listed = toolchain_search.run_tool(
+        [go, "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", *PACKAGES], environment
+    )
     archives = dict(row.split("=", 1) for row in listed.splitlines() if not row.endswith("="))
     packages = folder / "packages"
     packages.mkdir()
@@ -100,17 +104,19 @@ def _prepare(go: str, root: str, folder: Path) -> None:
     rows += [f"packagefile bassline/wire={packages}/wire.a", "packagefile answer=answer.a"]
     (folder / "importcfg").write_text("\n".join(rows) + "\n", "utf-8")
     shutil.rmtree(cache)
-    tools = Path(finding.run([go, "env", "GOTOOLDIR"], environment).strip())
+    tools = Path(toolchain_search.run_tool([go, "env", "GOTOOLDIR"], environment).strip())
     for tool in ("compile", "link"):
         shutil.copyfile(tools / tool, folder / tool)
         (folder / tool).chmod(0o755)
     for name, text in _SOURCES.items():
         (folder / name).write_text(text, "utf-8")
     compiler = [str(folder / "compile"), "-complete", "-pack", "-importcfg", "importcfg", "-trimpath", str(folder)]
-    finding.run([*compiler, "-p", "bassline/wire", "-o", "packages/wire.a", "wire.go"], environment, folder)
-    finding.run([*compiler, "-p", "main", "-o", "build.a", "build.go"], environment, folder)
+    toolchain_search.run_tool(
+        [*compiler, "-p", "bassline/wire", "-o", "packages/wire.a", "wire.go"], environment, folder
+    )
+    toolchain_search.run_tool([*compiler, "-p", "main", "-o", "build.a", "build.go"], environment, folder)
     linker = [str(folder / "link"), "-s", "-w", "-buildmode=exe", "-importcfg", "importcfg"]
-    finding.run([*linker, "-o", "build", "build.a"], environment, folder)
+    toolchain_search.run_tool([*linker, "-o", "build", "build.a"], environment, folder)
     (folder / "build.a").unlink()
 
 

@@ -31,7 +31,7 @@ class Java(Language):
     """A method ends at the first brace with the indentation of its head; extraction writes it and the class's."""
     SYNTAX = Syntax(
         "tree_sitter_java", "language",
-        functions=("method_declaration",),
+        definitions=("method_declaration",),
         kept=(
             *("class_declaration", "interface_declaration", "enum_declaration", "record_declaration"),
             *("annotation_type_declaration", "package_declaration", "import_declaration"),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
-from evaluation.languages import finding
+from evaluation.languages import toolchain_search
 from evaluation.languages.base import Toolchain, ToolchainError
 from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
 
@@ -37,12 +37,12 @@ _THREADS = 32
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine; the first time it makes the archives. Raises ToolchainError."""
-    compiler, version = finding.find_newest((_find_home(), shutil.which("javac")), OLDEST, "-version")
+    compiler, version = toolchain_search.find_executable((_find_home(), shutil.which("javac")), OLDEST, "-version")
     home = Path(compiler).parents[1]
     label = ".".join(map(str, version))
     content = repr((sorted(_SOURCES.items()), _COMPILE, _RUN, str(home), label)).encode()
     key = f"java-{label}-{hashlib.sha256(content).hexdigest()[:12]}"
-    folder = finding.prepare_folder(key, lambda folder: _prepare(home, folder))
+    folder = toolchain_search.prepare_folder(key, lambda folder: _prepare(home, folder))
     # Where /proc is missing, a program does not find its libraries by its own place.
     libraries = (("LD_LIBRARY_PATH", str(home / "lib")),)
     return Toolchain(
@@ -86,16 +86,18 @@ def _prepare(home: Path, folder: Path) -> None:
         for part in parts:
             (sources / f"{part}.java").write_text(_SOURCES[part], "utf-8")
         javac = [str(tools / "javac"), "-nowarn", "-proc:none", "-XDstringConcat=inline", "-encoding", "utf-8"]
-        finding.run([*javac, "-d", "classes", *(f"{part}.java" for part in parts)], folder=sources)
-        finding.run([str(tools / "jar"), "cf", str(folder / f"{name}.jar"), "-C", "classes", "."], folder=sources)
+        toolchain_search.run_tool([*javac, "-d", "classes", *(f"{part}.java" for part in parts)], folder=sources)
+        toolchain_search.run_tool(
+            [str(tools / "jar"), "cf", str(folder / f"{name}.jar"), "-C", "classes", "."], folder=sources
+        )
         shutil.rmtree(sources)
     with tempfile.TemporaryDirectory() as sample:
         for name, text in _SAMPLE.items():
             (Path(sample) / name).write_text(text, "utf-8")
         build = _build_recording_command(_build_command(home, folder, "Build", _COMPILE))
-        finding.run(build, folder=Path(sample))
+        toolchain_search.run_tool(build, folder=Path(sample))
         run = _build_recording_command(_build_command(home, folder, "Driver", _RUN))
-        answer = finding.run([*run, "0", "1"], folder=Path(sample), given=_SAMPLE_CASE)
+        answer = toolchain_search.run_tool([*run, "0", "1"], folder=Path(sample), given=_SAMPLE_CASE)
     if '"result"' not in answer or not all((folder / f"{name}.jsa").exists() for name in ("Build", "Driver")):
         raise ToolchainError(f"{home} makes no archives of loaded classes")
 

@@ -22,7 +22,7 @@ class JavaScript(Language):
     FENCES: ClassVar[tuple[str, ...]] = ("javascript", "js", "node", "nodejs", "jsx", "mjs", "cjs")
     SYNTAX = Syntax(
         "tree_sitter_javascript", "language",
-        functions=(
+        definitions=(
             *("function_declaration", "generator_function_declaration", "variable_declarator", "class_declaration"),
         ),
         kept=(

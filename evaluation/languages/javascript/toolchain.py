@@ -7,7 +7,7 @@ import importlib.util
 import shutil
 from pathlib import Path
 
-from evaluation.languages import finding
+from evaluation.languages import toolchain_search
 from evaluation.languages.base import Toolchain
 from evaluation.sandbox.programs import Command, Tools
 
@@ -27,7 +27,7 @@ _FLAGS = (
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine. Raises ToolchainError."""
-    node, version = finding.find_newest((_find_wheel(), shutil.which("node")), OLDEST, "--version")
+    node, version = toolchain_search.find_executable((_find_wheel(), shutil.which("node")), OLDEST, "--version")
     run = Command((node, *_FLAGS, "driver.cjs"))
     label = f"node {'.'.join(map(str, version))}"
     return Toolchain(label, Tools(run, (node,), reserves_bytes=_RESERVES_BYTES, run_threads=_THREADS))

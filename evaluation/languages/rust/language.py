@@ -53,7 +53,7 @@ class Rust(Language):
     FENCES = ("rust", "rs")
     SYNTAX = Syntax(
         "tree_sitter_rust", "language",
-        functions=(
+        definitions=(
             *("function_item", "struct_item", "enum_item", "union_item", "trait_item", "type_item", "const_item"),
             *("static_item", "mod_item", "macro_definition"),
         ),
@@ -146,7 +146,7 @@ class Rust(Language):
         lines = [_format_uses(signature) + _SAME + self._head(signature).rstrip("\n")]
         for case in cases:
             given = [
-                _is(each.name, each.type, self.write_form(form, each.type))
+                _write_equality(each.name, each.type, self.write_form(form, each.type))
                 for form, each in zip(case.args, signature.parameters, strict=True)
             ]
             answer = (
@@ -183,7 +183,7 @@ def _is_holding(wanted: str, kind: Type) -> bool:
     return kind.kind == wanted or any(_is_holding(wanted, part) for part in kind.parts)
 
 
-def _is(name: str, kind: Type, value: str) -> str:
+def _write_equality(name: str, kind: Type, value: str) -> str:
     """Whether a parameter has this value."""
     by_text = _is_holding("float", kind) and not _is_holding("dict", kind)
     return f"{'same_text' if by_text else 'same'}(&{name}, &{value})"

@@ -9,7 +9,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from evaluation.languages import finding
+from evaluation.languages import toolchain_search
 from evaluation.languages.base import Toolchain, ToolchainError
 from evaluation.languages.rust.language import CRATE
 from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
@@ -33,12 +33,14 @@ def find() -> Toolchain:
         raise ToolchainError("there is no rustc")
     if linker is None:
         raise ToolchainError("rustc needs a C compiler to link: there is no cc")
-    sysroot = _make_reachable(Path(finding.run((rustc_on_path, "--print=sysroot")).strip()))
-    rustc, version = finding.find_newest((str(sysroot / "bin" / "rustc"),), OLDEST, "--version")
+    sysroot = _make_reachable(Path(toolchain_search.run_tool((rustc_on_path, "--print=sysroot")).strip()))
+    rustc, version = toolchain_search.find_executable((str(sysroot / "bin" / "rustc"),), OLDEST, "--version")
     label = f"rustc {'.'.join(map(str, version))}"
     flags = (*_FLAGS, f"--sysroot={sysroot}", f"-Clinker={os.path.realpath(linker)}")
     digest = hashlib.sha256("\0".join((CRATE, label, *flags)).encode()).hexdigest()[:12]
-    crate = finding.prepare_folder(f"rust-driver-{digest}", lambda folder: _compile_driver(rustc, flags, folder))
+    crate = toolchain_search.prepare_folder(
+        f"rust-driver-{digest}", lambda folder: _compile_driver(rustc, flags, folder)
+    )
     programs = [found for name in ("as", "ld") if (found := shutil.which(name)) is not None]
     libraries = () if sysroot == Path("/usr") else (str(sysroot / "lib"),)  # the sandbox has the system's own
     trees = (rustc, *libraries, os.path.realpath(linker), *programs, str(crate))
@@ -55,11 +57,11 @@ def find() -> Toolchain:
 def _make_reachable(sysroot: Path) -> Path:
     """The toolchain, or one made of hard links or copies where the sandbox's user cannot enter its folder: rustup's is
     in a home folder."""
-    if finding.is_reachable(str(sysroot / "bin" / "rustc")):
+    if toolchain_search.is_reachable(str(sysroot / "bin" / "rustc")):
         return sysroot
     facts = (sysroot / "bin" / "rustc").stat()
     name = f"rust-{sysroot.name}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
-    return finding.prepare_folder(name, lambda folder: _link(sysroot, folder))
+    return toolchain_search.prepare_folder(name, lambda folder: _link(sysroot, folder))
 
 
 def _link(sysroot: Path, folder: Path) -> None:
@@ -79,4 +81,4 @@ def _compile_driver(rustc: str, flags: tuple[str, ...], folder: Path) -> None:
     source = folder / "driver.rs"
     source.write_text(CRATE, "utf-8")
     names = ("--crate-type=rlib", "--crate-name=bassline_driver", f"--out-dir={folder}")
-    finding.run((rustc, *flags, *names, str(source)))
+    toolchain_search.run_tool((rustc, *flags, *names, str(source)))

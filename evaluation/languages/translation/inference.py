@@ -96,7 +96,7 @@ def _infer_union(nodes: Sequence[ast.expr]) -> Type:
     return find_common_type([infer_annotation_type(node) for node in nodes])
 
 
-def complete(inferred: Type, annotation: Type) -> Type:
+def merge_annotation(inferred: Type, annotation: Type) -> Type:
     """The type of the recorded values, with the annotation where they leave a part open or it is wider."""
     try:
         found = unify(inferred, annotation)

@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 
 from evaluation.datasets import Task
-from evaluation.from_code.loading import loading
+from evaluation.from_code.loading import build_loader
 from evaluation.from_code.recording import values
 from evaluation.languages.translation.inference import UntranslatableError
-from evaluation.sandbox import Limits, Sandbox, SandboxJob, repeat_faults
+from evaluation.sandbox import Limits, Sandbox, SandboxJob, retry_faults
 from evaluation.verdicts import Status
 
 MAX_CALLS = 100
@@ -70,12 +70,12 @@ def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
     """The calls of the task's test, each argument list once. Raises UntranslatableError where there are none."""
     if not task.canonical_solution:
         raise UntranslatableError("it has no canonical solution")
-    load, loaded = loading("recording.objects", "recording.values")
+    load, loaded = build_loader("recording.objects", "recording.values")
     recorder = _RECORDER.format(load=load, values=loaded, limit=MAX_CALLS)
     install = _INSTALL.format(recorder=recorder, entry=_ENTRY, function=task.entry_point)
     test = f"def check(candidate):\n    return candidate({task.test!r})\n"
-    job = SandboxJob(task.program(task.canonical_solution) + install, _ENTRY, "", test)
-    result = repeat_faults(lambda: sandbox.run(job, LIMITS))
+    job = SandboxJob(task.build_program(task.canonical_solution) + install, _ENTRY, "", test)
+    result = retry_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
         raise UntranslatableError("its own test fails")
     calls: dict[str, RecordedCall] = {}

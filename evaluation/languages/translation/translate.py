@@ -85,7 +85,7 @@ def _infer_signature(function: ast.FunctionDef, calls: list[RecordedCall]) -> tu
     nodes = [*function.args.posonlyargs, *function.args.args]
     kept = _select_one_type(calls)
     returned = [inference.infer_value_type(call.returned) for call in kept if not call.raised]
-    returns = inference.complete(
+    returns = inference.merge_annotation(
         inference.find_common_type(returned), inference.infer_annotation_type(function.returns)
     )
     if returns == Type("none") and not any(call.raised for call in kept):
@@ -95,7 +95,7 @@ def _infer_signature(function: ast.FunctionDef, calls: list[RecordedCall]) -> tu
         for i in range(len(nodes))
     ]
     parameters = tuple(
-        Parameter(node.arg, inference.complete(column, inference.infer_annotation_type(node.annotation)))
+        Parameter(node.arg, inference.merge_annotation(column, inference.infer_annotation_type(node.annotation)))
         for node, column in zip(nodes, columns, strict=True)
     )
     return Signature(function.name, parameters, returns), kept

@@ -19,7 +19,7 @@ class TypeScript(JavaScript):
         JavaScript.SYNTAX,
         grammar="tree_sitter_typescript",
         factory="language_typescript",
-        functions=(*JavaScript.SYNTAX.functions, "abstract_class_declaration"),
+        definitions=(*JavaScript.SYNTAX.definitions, "abstract_class_declaration"),
         kept=(
             *JavaScript.SYNTAX.kept,
             *("interface_declaration", "type_alias_declaration", "enum_declaration", "ambient_declaration", "module"),

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from evaluation.sandbox.inside import codec, exceptions
 from evaluation.sandbox.inside.exceptions import TEXT_LIMIT, Raised
 from evaluation.sandbox.inside.plain import CodecError, as_list
-from evaluation.sandbox.inside.shared import Shared
+from evaluation.sandbox.inside.shared import SharedObjects
 
 REPLIES_IN, CALLS_OUT, VERDICT_OUT, JOB_IN = 3, 4, 5, 6
 OBSTACLE = "obstacle"
@@ -44,7 +44,7 @@ class Proxy:
         self.returned: list[Any] = []
         self._names = names
         self._messages = 0
-        self._shared = Shared(make_proxy=self._items)
+        self._shared = SharedObjects(make_proxy=self._items)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the candidate's value for these arguments, or raise its exception."""
@@ -74,17 +74,17 @@ class Proxy:
             message |= {name: codec.encode(value, self._shared) for name, value in values.items()}
             frame = codec.dump(message)
         except CodecError as error:
-            raise self.end(OBSTACLE, f"the test passes a value that cannot cross: {error}") from None
+            raise self.record_end(OBSTACLE, f"the test passes a value that cannot cross: {error}") from None
         self.send(frame)
         reply = self.receive()
         if type(reply.get("id")) is not int or reply["id"] != self._messages:
-            raise self.end("forged", "a reply carries the wrong number")
+            raise self.record_end("forged", "a reply carries the wrong number")
         if type(reply.get("bad")) is str:
-            raise self.end("wrong_answer", reply["bad"])
-        facts = exceptions.read(reply)
+            raise self.record_end("wrong_answer", reply["bad"])
+        facts = exceptions.parse_exception(reply)
         kind = "end" if "end" in reply and "next" in values else "ret"
         if facts is None and kind not in reply:
-            raise self.end("forged", "a reply holds no value, no exception")
+            raise self.record_end("forged", "a reply holds no value, no exception")
         try:
             codec.decode_changes(reply.get("changes", []), self._shared)
             value = None if facts else codec.decode(reply[kind], self._shared)
@@ -92,37 +92,37 @@ class Proxy:
             for number in as_list(reply.get("unused", [])):
                 self._shared.drop(number)
         except CodecError as error:
-            raise self.end("forged", str(error)) from None
+            raise self.record_end("forged", str(error)) from None
         self._shared.mark()
         if facts is None or raised is None:
             return {kind: value}
         self.raised = (raised, facts)
         raise raised
 
-    def end(self, status: str, detail: str) -> BaseException:
+    def record_end(self, status: str, detail: str) -> BaseException:
         """Record the outcome, which no `except` of a test can undo, and return the exception to raise."""
         self.fatal = self.fatal or (status, detail)
         return _Ended()
 
     def execute(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Stand in for the builtins that execute text."""
-        raise self.end(OBSTACLE, "the test executes text")
+        raise self.record_end(OBSTACLE, "the test executes text")
 
     def send(self, frame: bytes) -> None:
         """Send one frame to the guest."""
         try:
             codec.write(CALLS_OUT, frame)
         except OSError:
-            raise self.end("crashed", "the program ended without an answer") from None
+            raise self.record_end("crashed", "the program ended without an answer") from None
 
     def receive(self) -> dict[str, Any]:
         """Return the next frame of the guest."""
         try:
             reply = codec.read(REPLIES_IN)
         except CodecError as error:
-            raise self.end("forged", str(error)) from None
+            raise self.record_end("forged", str(error)) from None
         if reply is None:
-            raise self.end("crashed", "the program ended without an answer")
+            raise self.record_end("crashed", "the program ended without an answer")
         return reply
 
 
@@ -144,7 +144,7 @@ def serve(_job: dict[str, Any]) -> None:
         namespace, check = _load_test(job)
     except BaseException as error:
         lasting = not isinstance(error, MemoryError)
-        detail = f"the task's test cannot be loaded: {_line(error)}"
+        detail = f"the task's test cannot be loaded: {_format_error(error)}"
         report({"status": "sandbox_error", "detail": detail, "lasting": lasting})
         return
     proxy = namespace[job["entry"]]
@@ -196,9 +196,9 @@ def _judge(job: dict[str, Any], check: Any, proxy: Proxy) -> dict[str, Any]:
         proxy.send(codec.dump({"code": job["code"], "entry": job["entry"]}))
         ready = proxy.receive()
     except _Ended:
-        return _fatal(proxy)
+        return _describe_fatal(proxy)
     if ready.get("ready") is not True:
-        facts = exceptions.read(ready)
+        facts = exceptions.parse_exception(ready)
         if facts is None:
             return {"status": "forged", "detail": "the first reply is neither ready nor an error"}
         compiling = ready.get("phase") == "compile" and facts.status != "memory"
@@ -207,9 +207,9 @@ def _judge(job: dict[str, Any], check: Any, proxy: Proxy) -> dict[str, Any]:
     try:
         answer = check(proxy)
     except BaseException as error:
-        return _fatal(proxy) if proxy.fatal else _failure(job, proxy, error)
+        return _describe_fatal(proxy) if proxy.fatal else _describe_failure(job, proxy, error)
     if proxy.fatal:
-        return _fatal(proxy)
+        return _describe_fatal(proxy)
     if proxy.calls == 0:
         return {"status": "wrong_answer", "detail": "the test made no call"}
     if select.select([REPLIES_IN], [], [], 0)[0] and os.read(REPLIES_IN, 1):
@@ -217,12 +217,12 @@ def _judge(job: dict[str, Any], check: Any, proxy: Proxy) -> dict[str, Any]:
     return {"status": "passed", "answer": answer} if type(answer) is str else {"status": "passed"}
 
 
-def _fatal(proxy: Proxy) -> dict[str, Any]:
+def _describe_fatal(proxy: Proxy) -> dict[str, Any]:
     status, detail = proxy.fatal or ("crashed", "")
     return {"status": status, "detail": detail}
 
 
-def _failure(job: dict[str, Any], proxy: Proxy, error: BaseException) -> dict[str, Any]:
+def _describe_failure(job: dict[str, Any], proxy: Proxy, error: BaseException) -> dict[str, Any]:
     theirs = proxy.raised is not None and proxy.raised[0] is error
     if isinstance(error, MemoryError) and not theirs:
         return {"status": "memory", "detail": "the test ran out of memory on the values returned"}
@@ -241,13 +241,15 @@ def _failure(job: dict[str, Any], proxy: Proxy, error: BaseException) -> dict[st
         status = "wrong_answer" if failed_there else facts.status
         return {**outcome, "status": status, "detail": facts.summary, "traceback": facts.trace}
     if node is not None and proxy.returned:
-        outcome["got"] = _shown(proxy.returned[0])
-        outcome["expected"] = _expected(node)
+        outcome["got"] = _format_value(proxy.returned[0])
+        outcome["expected"] = _find_expected(node)
     detail = (
-        "an assertion of the test is false" if isinstance(error, AssertionError) else f"in the test: {_line(error)}"
+        "an assertion of the test is false"
+        if isinstance(error, AssertionError)
+        else f"in the test: {_format_error(error)}"
     )
     if isinstance(error, AssertionError) and error.args:
-        detail += f": {_line(error)}"
+        detail += f": {_format_error(error)}"
     return {**outcome, "status": "wrong_answer", "detail": detail[:TEXT_LIMIT]}
 
 
@@ -258,7 +260,7 @@ def _assert_at(test: str, line: int) -> ast.Assert | None:
     return None
 
 
-def _expected(node: ast.Assert) -> str | None:
+def _find_expected(node: ast.Assert) -> str | None:
     test = node.test
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Eq, ast.Is)):
         sides = [test.comparators[0], test.left]
@@ -267,14 +269,14 @@ def _expected(node: ast.Assert) -> str | None:
     return None
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     try:
         return repr(value)[:_VALUE_LIMIT]
     except Exception:  # an integer of more than 4300 digits has no repr
         return f"<{type(value).__name__}>"
 
 
-def _line(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"[:_VALUE_LIMIT]
     except Exception:

@@ -27,7 +27,7 @@ from evaluation.sandbox.inside.plain import (
     read_pairs,
     read_unique,
 )
-from evaluation.sandbox.inside.shared import MUTABLE, Shared, base_of
+from evaluation.sandbox.inside.shared import MUTABLE, SharedObjects, find_mutable_base
 
 MAX_FRAME = 2**25
 """Largest frame of values or of a program, bytes (4 MiB of a program's text can double in JSON)."""
@@ -37,21 +37,21 @@ _FACTORIES: dict[str, type] = {kind.__name__: kind for kind in (int, float, str,
 """What a defaultdict may make; one that makes something else crosses without its factory."""
 
 
-def encode(value: Any, shared: Shared | None = None) -> Any:
+def encode(value: Any, shared: SharedObjects | None = None) -> Any:
     """Return the JSON form of a value; subclasses of the types here are flattened to their base's value.
 
     A mutable object joins `shared`, or crosses as a reference where it is there already. Raises CodecError for any
     other type and for values above MAX_NODES or MAX_DEPTH; `shared` is then as it was.
     """
-    return _whole(lambda writer: writer.walk(value, 0), Shared() if shared is None else shared)
+    return _encode_or_roll_back(lambda writer: writer.walk(value, 0), SharedObjects() if shared is None else shared)
 
 
-def decode(form: Any, shared: Shared | None = None) -> Any:
+def decode(form: Any, shared: SharedObjects | None = None) -> Any:
     """Return the value of a JSON form. Raises CodecError for what `encode` never writes."""
-    return _Decoder(Shared() if shared is None else shared).walk(form, 0)
+    return _Decoder(SharedObjects() if shared is None else shared).walk(form, 0)
 
 
-def encode_changes(shared: Shared) -> list[list[Any]]:
+def encode_changes(shared: SharedObjects) -> list[list[Any]]:
     """Return [number, form] of each object whose content changed since the last mark.
 
     The side that owns the objects also numbers parts of them that are not plain data; on the other side such parts
@@ -60,11 +60,11 @@ def encode_changes(shared: Shared) -> list[list[Any]]:
     changes: list[list[Any]] = []
     for number, item in shared.changed():
         content = partial(_Encoder.content, item=item, depth=0)
-        changes.append([number, _whole(content, shared, number_all=True)])
+        changes.append([number, _encode_or_roll_back(content, shared, number_all=True)])
     return changes
 
 
-def decode_changes(forms: Any, shared: Shared) -> None:
+def decode_changes(forms: Any, shared: SharedObjects) -> None:
     """Change objects in place to the contents that the other side reports. Raises CodecError for any other form."""
     for form in as_list(forms):
         number, content = as_list(form, 2)
@@ -135,12 +135,12 @@ _to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _from_json = json.JSONDecoder(parse_int=_parse_int, parse_float=_refuse, parse_constant=_refuse).decode
 
 
-def _whole(write_one: Callable[[_Encoder], Any], shared: Shared, number_all: bool = False) -> Any:
+def _encode_or_roll_back(write_one: Callable[[_Encoder], Any], shared: SharedObjects, number_all: bool = False) -> Any:
     count = shared.count
     try:
         return write_one(_Encoder(shared, number_all))
     except BaseException as error:
-        shared.cut(count)
+        shared.truncate(count)
         if isinstance(error, RecursionError):
             raise CodecError("the value is nested deeper than this process can follow") from None
         raise
@@ -153,7 +153,7 @@ class OpaquePart:
 class _Walk:
     """The limits of one value."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: SharedObjects) -> None:
         self._shared = shared
         self._nodes = 0
 
@@ -168,7 +168,7 @@ class _Walk:
 class _Encoder(_Walk):
     """Encodes one value. `number_all`: on the owning side, parts that are not plain data cross as numbers."""
 
-    def __init__(self, shared: Shared, number_all: bool) -> None:
+    def __init__(self, shared: SharedObjects, number_all: bool) -> None:
         super().__init__(shared)
         self._numbers_all = number_all and shared.owns_iterators
 
@@ -182,7 +182,7 @@ class _Encoder(_Walk):
             return self._object(item, depth)
         write_one = WRITERS.get(kind)
         if write_one is None:
-            if base_of(kind) is not None or _is_iterator(kind):
+            if find_mutable_base(kind) is not None or _is_iterator(kind):
                 return self._object(item, depth)
             write_one = next((WRITERS[base] for base in kind.__mro__ if base in WRITERS), None)
         if write_one is None:
@@ -191,7 +191,7 @@ class _Encoder(_Walk):
 
     def content(self, item: Any, depth: int) -> Any:
         """Return the form of a mutable object's content."""
-        base: Any = base_of(type(item))
+        base: Any = find_mutable_base(type(item))
         if base is None:
             return {"iterator" if _is_iterator(type(item)) else "opaque": None}
         if base is list:
@@ -212,7 +212,9 @@ class _Encoder(_Walk):
         if number is not None:
             return {"ref": number}
         kind = type(item)
-        if base_of(kind) is None and not (self._numbers_all or (self._shared.owns_iterators and _is_iterator(kind))):
+        if find_mutable_base(kind) is None and not (
+            self._numbers_all or (self._shared.owns_iterators and _is_iterator(kind))
+        ):
             raise CodecError(f"a value of type {kind.__name__!s:.80} is not plain data")
         self._shared.add(item)
         return self.content(item, depth)
@@ -259,7 +261,7 @@ class _Decoder(_Walk):
     def change(self, number: Any, form: Any) -> None:
         """Give a known object the content of a form."""
         item = self._known(number)
-        base: Any = base_of(type(item))
+        base: Any = find_mutable_base(type(item))
         tag, body = ("list", form) if type(form) is list else _tagged(form)
         if base is None or tag != base.__name__:
             raise CodecError("a change of an object to another type")
@@ -290,7 +292,7 @@ class _Decoder(_Walk):
             deque.extend(item, [walk(part) for part in as_list(as_list(body, 2)[1])])
         else:
             pairs = read_pairs(as_list(body, 2)[1] if tag == "defaultdict" else body, walk)
-            base: Any = base_of(type(item))
+            base: Any = find_mutable_base(type(item))
             for key, value in read_unique(dict, pairs).items():
                 base.__setitem__(item, key, value)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.plain import CodecError
-from evaluation.sandbox.inside.shared import Shared
+from evaluation.sandbox.inside.shared import SharedObjects
 
 TEXT_LIMIT = 4000
 FORM_LIMIT = 2**20
@@ -48,7 +48,7 @@ class Raised:
         return f"{self.name}: {self.text}" if self.text else self.name
 
 
-def describe(error: BaseException, shared: Shared) -> dict[str, Any]:
+def describe(error: BaseException, shared: SharedObjects) -> dict[str, Any]:
     """Return the description of an exception as JSON."""
     kind = type(error)
     builtin = next((base.__name__ for base in kind.__mro__ if base.__module__ == "builtins"), "Exception")
@@ -69,7 +69,7 @@ def describe(error: BaseException, shared: Shared) -> dict[str, Any]:
         arguments, state = _arguments(error), vars(error)
     except BaseException:
         return facts
-    return {**facts, "classes": classes, "args": _form(arguments, shared), "state": _form(state, shared)}
+    return {**facts, "classes": classes, "args": _encode_form(arguments, shared), "state": _encode_form(state, shared)}
 
 
 def _arguments(error: BaseException) -> Any:
@@ -79,18 +79,18 @@ def _arguments(error: BaseException) -> Any:
     return list(error.args)
 
 
-def _form(value: Any, shared: Shared) -> Any:
+def _encode_form(value: Any, shared: SharedObjects) -> Any:
     count = shared.count
     try:
         form = codec.encode(value, shared)
         codec.dump(form, FORM_LIMIT)
     except CodecError:
-        shared.cut(count)
+        shared.truncate(count)
         return None
     return form
 
 
-def read(reply: Mapping[str, Any]) -> Raised | None:
+def parse_exception(reply: Mapping[str, Any]) -> Raised | None:
     """Return the exception described in a reply, None where there is none."""
     facts = reply.get("exc")
     if type(facts) is not list or len(facts) != 4 or any(type(fact) is not str for fact in facts):
@@ -99,7 +99,7 @@ def read(reply: Mapping[str, Any]) -> Raised | None:
     return Raised(name, builtin, text, trace, reply.get("classes"), reply.get("args"), reply.get("state"))
 
 
-def rebuild(raised: Raised, names: Mapping[str, Any], shared: Shared) -> BaseException:
+def rebuild(raised: Raised, names: Mapping[str, Any], shared: SharedObjects) -> BaseException:
     """Return the exception to raise in the test, of the first of its classes that exists in this process.
 
     These are builtin classes, classes of standard modules loaded here, and classes among `names`, which the prompt

@@ -27,7 +27,7 @@ PLAIN_TYPES = (
 
 
 def facts() -> dict[str, Any]:
-    """The facts that `interpreter.find` reads, as JSON data."""
+    """The facts that `interpreter.find_interpreter` reads, as JSON data."""
     values = vars(builtins)
     return {
         "executable": os.path.realpath(sys.executable),

@@ -13,7 +13,7 @@ from typing import Any
 
 from evaluation.sandbox.inside import codec, exceptions
 from evaluation.sandbox.inside.plain import CodecError
-from evaluation.sandbox.inside.shared import Shared
+from evaluation.sandbox.inside.shared import SharedObjects
 
 CALLS_IN, REPLIES_OUT = 3, 4
 
@@ -33,7 +33,7 @@ def serve(limits: dict[str, Any]) -> None:
     error = _load(job["code"], job["entry"], namespace)
     codec.write(REPLIES_OUT, codec.dump(error or {"ready": True}))
     if error is None:
-        function, shared = namespace[job["entry"]], Shared(owns_iterators=True)
+        function, shared = namespace[job["entry"]], SharedObjects(owns_iterators=True)
         while True:
             request = codec.read(CALLS_IN)
             if request is None:
@@ -48,7 +48,7 @@ def _load(code: str, entry: str, namespace: dict[str, Any]) -> Any:
     try:
         compiled = compile(code, "<candidate>", "exec", dont_inherit=True)
     except BaseException as error:
-        return {**exceptions.describe(error, Shared()), "phase": "compile"}
+        return {**exceptions.describe(error, SharedObjects()), "phase": "compile"}
     try:
         exec(compiled, module.__dict__)
         if entry not in module.__dict__:
@@ -56,25 +56,25 @@ def _load(code: str, entry: str, namespace: dict[str, Any]) -> Any:
     except BaseException as error:
         # An answer that runs in its module is parsed there.
         unread = isinstance(error, SyntaxError) and error.filename == "<candidate>"
-        return {**exceptions.describe(error, Shared()), "phase": "compile" if unread else "run"}
+        return {**exceptions.describe(error, SharedObjects()), "phase": "compile" if unread else "run"}
     namespace[entry] = module.__dict__[entry]
     return None
 
 
-def _answer(function: Any, request: dict[str, Any], shared: Shared, limit_s: int | None) -> bytes:
+def _answer(function: Any, request: dict[str, Any], shared: SharedObjects, limit_s: int | None) -> bytes:
     codec.decode_changes(request["changes"], shared)
     for number in request["unused"]:
         shared.drop(number)
     try:
         if limit_s is not None:  # the kernel then ends this process by SIGPROF; the program's other limits stay
             signal.setitimer(signal.ITIMER_PROF, limit_s)
-        outcome = _outcome(function, request, shared)
+        outcome = _run_request(function, request, shared)
         return codec.dump({"id": request["id"], **outcome, "unused": shared.drop_unused()})
     except CodecError as error:
         return codec.dump({"id": request["id"], "bad": str(error)})
 
 
-def _outcome(function: Any, request: dict[str, Any], shared: Shared) -> dict[str, Any]:
+def _run_request(function: Any, request: dict[str, Any], shared: SharedObjects) -> dict[str, Any]:
     """Return the outcome of one call or one step of an iterator, and the test's objects that it changed."""
     iterates = "next" in request
     kwargs: dict[str, Any] = {}
@@ -96,5 +96,5 @@ def _outcome(function: Any, request: dict[str, Any], shared: Shared) -> dict[str
     except CodecError:
         raise
     except BaseException as error:
-        shared.cut(count)
+        shared.truncate(count)
         return {"changes": codec.encode_changes(shared), **exceptions.describe(error, shared)}

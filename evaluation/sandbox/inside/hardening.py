@@ -63,7 +63,7 @@ def landlock_abi() -> int:
     return max(0, int(_libc.syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
 
 
-def landlock_ruleset(abi: int, settings: dict[str, Any]) -> int:
+def create_landlock_ruleset(abi: int, settings: dict[str, Any]) -> int:
     """Return the descriptor of a ruleset: `trees` without `hidden` can be read, /dev/null written, nothing else.
 
     In `scratch` everything can be done but to execute. Where the zygote starts programs, files in `trees` and `folder`
@@ -158,7 +158,7 @@ def set_limits(limits: Sequence[tuple[int, int]]) -> None:
         resource.setrlimit(number, (value, value))
 
 
-def own_pid_filter(kill_calls: Sequence[int]) -> bytes:
+def build_own_pid_filter(kill_calls: Sequence[int]) -> bytes:
     """Return a filter that lets a process signal only itself; `confine` fills in the pid."""
     # load nr; for each call: equal -> compare argument 0 (low half) with our pid; else allow
     load, jump, answer = 0x20, 0x15, 0x06
@@ -183,7 +183,7 @@ def _install(bpf: bytes, step: str) -> None:
 def confine(parent: int, ruleset: int | None, pid_filter: bytes, main_filter: bytes) -> None:
     """Give up permanently every right that a program under test does not need; die with `parent`.
 
-    `pid_filter` comes from `own_pid_filter`; this process's pid is filled in here. Raises OSError where a step fails.
+    `pid_filter` comes from `build_own_pid_filter`; its pid is filled in here. Raises OSError if a step fails.
     """
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:

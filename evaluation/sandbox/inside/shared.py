@@ -17,7 +17,7 @@ from typing import Any
 MUTABLE: tuple[type, ...] = (list, dict, set, bytearray, deque, Counter, OrderedDict, defaultdict)
 
 
-class Shared:
+class SharedObjects:
     """Objects by number and numbers by object.
 
     Iterators do not cross: the side that `owns_iterators` gives its iterator a number, and the other side creates with
@@ -56,7 +56,7 @@ class Shared:
             self._numbers.pop(id(self._items.pop(number)), None)
             self._seen.pop(number, None)
 
-    def cut(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Drop the numbers from `count` on, after a value that could not be encoded."""
         for number in range(count, self.count):
             self.drop(number)
@@ -81,7 +81,7 @@ class Shared:
         """
         dropped = []
         for number in list(self._items):  # a container has a lower number than its parts, so one pass is enough
-            if self.owns_iterators and base_of(type(self._items[number])) is None:
+            if self.owns_iterators and find_mutable_base(type(self._items[number])) is None:
                 continue
             if sys.getrefcount(self._items[number]) <= _HELD_BY_THE_TABLE_ALONE:
                 self.drop(number)
@@ -89,14 +89,14 @@ class Shared:
         return dropped
 
 
-def base_of(kind: type) -> type | None:
+def find_mutable_base(kind: type) -> type | None:
     """Return the mutable type that `kind` is or descends from, None for any other type."""
     return kind if kind in MUTABLE else next((base for base in kind.__mro__ if base in MUTABLE), None)
 
 
 def _parts(item: Any) -> tuple[Any, ...]:
     """Return the content of a container, by the methods of its base: a subclass may override them."""
-    base: Any = base_of(type(item))
+    base: Any = find_mutable_base(type(item))
     if base is None:
         return ()
     if issubclass(base, dict):

@@ -41,7 +41,7 @@ def refuse(reason: str) -> None:
     codec.write(REPORT_OUT, codec.dump({"sandbox_error": reason}))
 
 
-def prepare(*folders: str) -> None:
+def compile_files(*folders: str) -> None:
     """In the zygote: compile the files of these folders, so that no fork has to. Compiling runs nothing of them."""
     for path in (path for folder in folders for path in sorted(Path(folder).rglob("*.py"))):
         with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
@@ -82,7 +82,7 @@ def _run(job: dict[str, Any], code: types.CodeType, report: Callable[[dict[str, 
     random = importlib.import_module("random")
     random.seed(0)
     places = dict.fromkeys(test.partition("[")[0] for test in job["tests"])
-    options = [*_OPTIONS, f"--rootdir={job['project']}", *_usable(job["options"])]
+    options = [*_OPTIONS, f"--rootdir={job['project']}", *_select_usable_options(job["options"])]
     plugin: Any = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
     if job["variants"]:
         plugin = _VariantPlugin(pytest, report, job, code)
@@ -96,7 +96,7 @@ def _run(job: dict[str, Any], code: types.CodeType, report: Callable[[dict[str, 
     report({"end": True, "code": exit_code, "printed": printed.text})
 
 
-def _usable(options: Sequence[str]) -> list[str]:
+def _select_usable_options(options: Sequence[str]) -> list[str]:
     """The options for pytest itself and for plugins that are there."""
     usable: list[str] = []
     words = iter(options)
@@ -195,7 +195,7 @@ class _Plugin:
             self._session = session
             found = [item for item in items if item.nodeid in wanted]
             report({"collected": [item.nodeid for item in found]})
-            added = [each for name in must_fail for each in [_failing(found, name)] if each is not None]
+            added = [each for name in must_fail for each in [_build_failing_test(found, name)] if each is not None]
             report({"must_fail": [item.nodeid for item in added]})
             items[:] = [*added[:1], *found, *added[1:]]
 
@@ -274,7 +274,7 @@ def fix_hypothesis() -> None:
     hypothesis.settings.load_profile("bassline")
 
 
-def _failing(items: Sequence[Any], name: str) -> Any:
+def _build_failing_test(items: Sequence[Any], name: str) -> Any:
     """A test beside the first one, of the same kind, that fails; None where there is no test."""
     if not items:
         return None

@@ -18,10 +18,10 @@ from typing import Any
 _CPU_S, _WALL_S = 0.5, 5.0
 _TIMES_THE_ORIGINAL = 10
 _AGAIN_S = 1.0
-"""Seconds until EndlessError is raised again in a variant that caught it."""
+"""Seconds until VariantTimeoutError is raised again in a variant that caught it."""
 
 
-class EndlessError(BaseException):
+class VariantTimeoutError(BaseException):
     """Ends a variant that needs many times what the original does."""
 
 
@@ -36,57 +36,69 @@ class VariantRuns:
         self._job = job
         self._run_item = run_item
         self._report = report
-        self._clock = _Clock()
+        self._timer = _VariantTimer()
+        self._items: Sequence[Any] = ()
+        self._seconds: dict[Any, float] = {}
+        self._globs: dict[Any, dict[str, Any]] = {}
 
     def run(self, items: Sequence[Any]) -> None:
         """Run the tests with the original, then with each variant."""
-        globs = {item: dict(item.dtest.globs) for item in items if getattr(item, "dtest", None) is not None}
-
-        seconds: dict[Any, float] = {}
-
-        def run_until_failure() -> Any:
-            # The quick ones come first, as soon as the original has shown which those are.
-            ordered = sorted(items, key=lambda item: seconds.get(item, 0.0))
-            for item, following in zip(ordered, [*ordered[1:], None], strict=True):
-                if item in globs:  # doctest clears them after each run
-                    item.dtest.globs.update(globs[item])
-                started = time.process_time()
-                if not self._run_item(item, following):
-                    return item
-                seconds.setdefault(item, time.process_time() - started)
-            return None
-
-        cpu_s, wall_s = time.process_time(), time.monotonic()
-        passed = run_until_failure() is None
-        cpu_s, wall_s = time.process_time() - cpu_s, time.monotonic() - wall_s
+        self._items = items
+        self._globs = {item: dict(item.dtest.globs) for item in items if getattr(item, "dtest", None) is not None}
+        passed, cpu_s, wall_s = self._time_original()
         self._report({"original": passed})
         original = find_code(self._module, self._job["qualified"], self._job["line"])
         functions = [] if original is None else find_functions(original)
         if not passed or original is None or not functions:
             return
-        for number, source in enumerate(self._job["variants"], 1):
-            self._report({"tried": number})
+        for number, source in enumerate(self._job["variants"]):
+            self._report({"tried": number + 1})
             variant = _compile_variant(source, self._job["qualified"], original)
             if variant is None:
                 continue
             for function in functions:
                 function.__code__ = variant
-            killer, in_time = self._clock.limit(run_until_failure, cpu_s, wall_s)
+            failed_item, in_time = self._timer.limit(self._run_until_failure, cpu_s, wall_s)
             for function in functions:
                 function.__code__ = original
-            if killer is None and in_time:
+            has_survived = in_time and failed_item is None
+            if has_survived:
                 continue
-            again = items[0] if killer is None else killer
-            if again in globs:
-                again.dtest.globs.update(globs[again])
-            # Without a next test it also ends the fixtures that tests before it share with those after it.
-            if not self._run_item(again, None):
+            if not self._passes_again(items[0] if failed_item is None else failed_item):
                 return
             if in_time:
-                self._report({"killed": number - 1})
+                self._report({"killed": number})
+
+    def _time_original(self) -> tuple[bool, float, float]:
+        """Whether the original passes all tests, and the seconds of CPU and of the clock that it took."""
+        cpu_start_s, wall_start_s = time.process_time(), time.monotonic()
+        passed = self._run_until_failure() is None
+        return passed, time.process_time() - cpu_start_s, time.monotonic() - wall_start_s
+
+    def _run_until_failure(self) -> Any:
+        """Run the tests; return the first that fails, None if none does."""
+        # The quick ones come first, as soon as the original has shown which those are.
+        ordered = sorted(self._items, key=lambda item: self._seconds.get(item, 0.0))
+        for item, following in zip(ordered, [*ordered[1:], None], strict=True):
+            self._restore_globals(item)
+            started = time.process_time()
+            if not self._run_item(item, following):
+                return item
+            self._seconds.setdefault(item, time.process_time() - started)
+        return None
+
+    def _passes_again(self, item: Any) -> bool:
+        """Whether the original passes a test now, so that the variant before it spoilt nothing."""
+        self._restore_globals(item)
+        # Without a next test it also ends the fixtures that tests before it share with those after it.
+        return self._run_item(item, None)
+
+    def _restore_globals(self, item: Any) -> None:
+        if item in self._globs:  # doctest clears them after each run
+            item.dtest.globs.update(self._globs[item])
 
 
-class _Clock:
+class _VariantTimer:
     """Ends what takes too long: CPU time kills a variant, other time says nothing, since it depends on the machine."""
 
     def __init__(self) -> None:
@@ -103,7 +115,7 @@ class _Clock:
         result = None
         try:
             result = run()
-        except EndlessError:
+        except VariantTimeoutError:
             self._waited = True
         finally:
             self._armed = False
@@ -114,7 +126,7 @@ class _Clock:
     def _end(self, number: int, _frame: Any) -> None:
         if self._armed:
             self._waited = self._waited or number == signal.SIGALRM
-            raise EndlessError
+            raise VariantTimeoutError
 
 
 def find_code(module: types.CodeType, qualified: str, line: int) -> types.CodeType | None:
@@ -148,7 +160,8 @@ def _compile_variant(source: str, qualified: str, original: types.CodeType) -> t
         module = compile(tree, original.co_filename, "exec", dont_inherit=True, flags=flags)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    code = find_code(module, qualified, len(source))
+    last_line = len(source.splitlines())
+    code = find_code(module, qualified, last_line)
     return code if code is not None and code.co_freevars == original.co_freevars else None
 
 

@@ -49,10 +49,10 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     semaphores.install()
     role = importlib.import_module("evaluation.sandbox.inside." + settings["role"])
     if settings["project"]:
-        role.prepare(settings["project"], *([] if settings["namespaces"] else [settings["packages"]]))
+        role.compile_files(settings["project"], *([] if settings["namespaces"] else [settings["packages"]]))
     abi = hardening.landlock_abi()
-    ruleset = hardening.landlock_ruleset(abi, settings) if abi else None
-    filters = hardening.own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])
+    ruleset = hardening.create_landlock_ruleset(abi, settings) if abi else None
+    filters = hardening.build_own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])
     if scratch is not None:
         scratch.empty()
     known, job, limits = b"", {}, []
@@ -80,9 +80,9 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
                 os._exit(status)
         for descriptor in descriptors:
             os.close(descriptor)
-        _limit(child, job["cpu_s"], scratch, control)
+        _enforce_limits(child, job["cpu_s"], scratch, control)
         wanted = control.recv(64)
-        report = _end(child)
+        report = _kill_job(child)
         if not wanted:
             return
         left = (0, 0) if scratch is None else _clear(scratch)
@@ -113,7 +113,7 @@ def _import_compiled(names: list[str]) -> None:
         del os.environ[name]
 
 
-def _end(child: int) -> tuple[int, float, int]:
+def _kill_job(child: int) -> tuple[int, float, int]:
     """Kill the job's processes; return the exit code of `child`, the CPU seconds of all, and the largest one's peak of
     resident memory in KiB.
     """
@@ -132,7 +132,7 @@ def _end(child: int) -> tuple[int, float, int]:
             code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
 
 
-def _limit(child: int, limit_s: float, scratch: Scratch | None, control: socket.socket) -> None:
+def _enforce_limits(child: int, limit_s: float, scratch: Scratch | None, control: socket.socket) -> None:
     """Wait for the supervisor's message; kill `child` once it has used `limit_s` of CPU by the exact clock, or has too
     many files in `scratch`.
     """

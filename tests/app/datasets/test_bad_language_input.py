@@ -112,7 +112,7 @@ def test_without_a_compiler_that_works_nothing_is_stored(
         (tools / "g++").write_text(script)
         (tools / "g++").chmod(0o755)
     monkeypatch.setenv("PATH", str(tools))
-    toolchain = registry.language("cpp").toolchain
+    toolchain = registry.load_language("cpp").toolchain
     toolchain.find.cache_clear()
     refusals = [
         bassline("eval", "--target", "smollm2-135m", "--dataset", "cpp"),

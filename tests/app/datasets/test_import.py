@@ -78,7 +78,7 @@ def test_storing_the_same_twice_gives_the_row_with_its_tasks(ctx):
 
 def test_a_file_of_more_tasks_than_a_request_can_check_is_refused_before_any_is_compiled(ctx, monkeypatch):
     monkeypatch.setattr(files, "MAX_TASKS", N - 1)
-    monkeypatch.setattr(files, "_check", None)
+    monkeypatch.setattr(files, "_check_task", None)
     monkeypatch.setattr(files.registry, "to_task", None)
     with pytest.raises(BadInputError, match=f"more than {N - 1} tasks: split it"):
         service.import_bytes(ctx, rows(), "many", "many.jsonl")
@@ -90,7 +90,7 @@ def test_blank_lines_are_no_tasks(ctx, monkeypatch):
 
 
 def test_an_id_that_is_there_twice_is_found_before_any_task_is_compiled(ctx, monkeypatch):
-    monkeypatch.setattr(files, "_check", None)
+    monkeypatch.setattr(files, "_check_task", None)
     data = rows().replace(f"add/{N - 1}".encode(), b"add/0")
     with pytest.raises(BadInputError, match=f"many.jsonl, line {N}, field task_id: 'add/0' is already the task of"):
         service.import_bytes(ctx, data, "many", "many.jsonl")

@@ -38,7 +38,7 @@ ROW = {
 
 def needs(name):
     try:
-        registry.language(name).toolchain.find()
+        registry.load_language(name).toolchain.find()
     except ToolchainError as error:
         pytest.skip(f"{name} is not tested: {error}")
 
@@ -60,7 +60,7 @@ def no_node(monkeypatch):
     def find():
         raise ToolchainError("there is none")
 
-    monkeypatch.setattr(registry.language("javascript").toolchain, "find", find)
+    monkeypatch.setattr(registry.load_language("javascript").toolchain, "find", find)
 
 
 def test_a_stored_task_keeps_signature_and_cases_and_writes_the_same_file(ctx, stored):
@@ -72,7 +72,7 @@ def test_a_stored_task_keeps_signature_and_cases_and_writes_the_same_file(ctx, s
 
 
 def test_python_tasks_are_written_as_before():
-    tasks = dataset_files.load("humaneval").tasks[:3]
+    tasks = dataset_files.load_bundled_dataset("humaneval").tasks[:3]
     fields = {"task_id", "prompt", "entry_point", "test", "canonical_solution"}
     assert [set(json.loads(line)) for line in dataset_files.write_dataset(tasks).splitlines()] == [fields] * 3
 
@@ -120,7 +120,9 @@ def test_a_run_without_its_toolchain_is_refused_before_it_is_stored(ctx, stored,
 
 def test_doctor_names_what_is_there_and_the_command_that_installs_the_rest(no_node, monkeypatch):
     for name in registry.LANGUAGES.keys() - {"javascript"}:  # the test of the whole command finds the real ones
-        monkeypatch.setattr(registry.language(name).toolchain, "find", lambda name=name: Toolchain(f"{name} 1", None))
+        monkeypatch.setattr(
+            registry.load_language(name).toolchain, "find", lambda name=name: Toolchain(f"{name} 1", None)
+        )
     found = {each["name"]: each for each in machine.list_languages()}
     assert set(found) == {"python", *registry.LANGUAGES}
     assert (found["rust"]["available"], found["rust"]["version"]) == (True, "rust 1")

@@ -13,7 +13,7 @@ def test_a_stored_built_in_dataset_is_not_unpacked_again(ctx, monkeypatch):
     def unpack(name):
         raise AssertionError("unpacked again")
 
-    monkeypatch.setattr(service.dataset_files, "load", unpack)
+    monkeypatch.setattr(service.dataset_files, "load_bundled_dataset", unpack)
     again = service.require(ctx, "humaneval")
     assert (again.id, [t.task_id for t in again.tasks]) == (stored.id, [t.task_id for t in stored.tasks])
 

@@ -23,7 +23,7 @@ from app.runs.labels import ROOM
 from app.runs.repository import load_tasks_without_texts
 from app.runs.service import delete
 from app.site.factory import create_app
-from evaluation.outcomes import pass_all, pass_first
+from evaluation.outcomes import compute_pass_all, compute_pass_first
 
 
 @contextmanager
@@ -247,7 +247,7 @@ def test_page_file_and_rest_show_the_figures_of_the_definition_at_any_budget(wor
     with world.context.database.read() as session:
         tasks = load_tasks_without_texts(session, run_id)
         outcomes = [build_outcome(task.task.task_id, sample) for task in tasks for sample in task.samples]
-    first, every = pass_first(outcomes, budget), pass_all(outcomes, budget)
+    first, every = compute_pass_first(outcomes, budget), compute_pass_all(outcomes, budget)
     (row,) = world.client.get(f"/api/v1/leaderboard?budget={budget}").json["rows"]
     assert (row["budget_s"], row["pass_first"], row["pass_all"]) == (budget, first, every)
     (line,) = csv.DictReader(io.StringIO(world.client.get(f"/leaderboard.csv?budget={budget}").text))

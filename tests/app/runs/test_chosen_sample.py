@@ -27,7 +27,7 @@ def test_pages_and_figures_choose_the_same_sample(world, logprobs):
     with world.context.database.read() as session:
         runs = [session.get(Run, run_id) for run_id in ids]
         found = load_outcomes(session, runs).outcomes
-        places = found.chosen(5.0)[0]
+        places = found.find_chosen(5.0)[0]
         assert [choose_sample(task.samples, 5.0).index for task in runs[0].tasks] == found.columns.index[
             places
         ].tolist()

@@ -24,7 +24,7 @@ from app.studies.pages import short_names
 from app.studies.repository import get_study, list_studies
 from app.studies.schemas import StudySpec
 from app.studies.service import submit
-from evaluation.outcomes import pass_all, pass_first
+from evaluation.outcomes import compute_pass_all, compute_pass_first
 
 TABS = ("answer", "details", "arms")
 HOSTILE = "</h1><script>alert(1)</script> {{ 7 * 7 }} \u202e\x1b[31m"
@@ -153,7 +153,9 @@ def test_page_rest_and_file_give_the_figures_of_the_definition_at_the_budget(wor
             ]
             for one in get_study(session, study).arms
         }
-    expected = {name: (pass_first(of_arm, budget), pass_all(of_arm, budget)) for name, of_arm in runs.items()}
+    expected = {
+        name: (compute_pass_first(of_arm, budget), compute_pass_all(of_arm, budget)) for name, of_arm in runs.items()
+    }
     document = world.client.get(f"/api/v1/studies/{study}?budget={budget}").json
     best = document["at_budget"]
     assert best["budget_s"] == budget

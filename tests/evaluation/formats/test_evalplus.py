@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from evaluation import dataset_files
-from evaluation.dataset_process import load_apart
+from evaluation.dataset_process import parse_dataset_apart
 from evaluation.datasets import Dataset, DatasetError, LeftOutTask, Task
 from evaluation.grading import Grader
 from evaluation.sandbox import Limits, Sandbox, SandboxUnavailableError
 
-HUMANEVAL = dataset_files.load("humaneval")
+HUMANEVAL = dataset_files.load_bundled_dataset("humaneval")
 HUB_HEAD = """
 
 import numpy as np
@@ -119,7 +119,7 @@ def mbpp_own_form(number: int, entry_point: str, solution: str, inputs: list[Any
 
 def judge(grader: Grader, row: dict[str, Any], answer: str | None = None) -> str:
     (task,) = loaded(row).tasks
-    verdict = grader.judge(task.program(task.canonical_solution if answer is None else answer), task)
+    verdict = grader.judge(task.build_program(task.canonical_solution if answer is None else answer), task)
     assert verdict.trust == "proxy", verdict.detail
     return verdict.status
 
@@ -128,7 +128,7 @@ def judge(grader: Grader, row: dict[str, Any], answer: str | None = None) -> str
 def test_an_answer_that_only_the_base_inputs_accept_fails(grader: Grader, task_id: str) -> None:
     task = HUMANEVAL.task(task_id)
     base, plus, wrong = PASSES_BASE_ALONE[task_id]
-    assert grader.judge(task.program(wrong), task).status == "passed"
+    assert grader.judge(task.build_program(wrong), task).status == "passed"
     assert judge(grader, own_form(task, base, plus)) == "passed"
     assert judge(grader, own_form(task, base, plus), wrong) in ("wrong_answer", "exception")
 
@@ -207,7 +207,7 @@ def test_a_task_that_cannot_be_judged_is_left_out_with_its_reason() -> None:
             mbpp_own_form(164, "are_equivalent", "\ndef are_equivalent(a, b):\n  return True\n", [[1, 2]])]  # fmt: skip
     assert loaded(*rows).left_out == (LeftOutTask("Mbpp/164", "EvalPlus accepts every answer"),)
     large = "".join(json.dumps(row) + "\n" for row in rows).encode() + b" " * 2**19
-    assert load_apart(large, "mine", "mine.jsonl") == dataset_files.parse_dataset(large, "mine", "mine.jsonl")
+    assert parse_dataset_apart(large, "mine", "mine.jsonl") == dataset_files.parse_dataset(large, "mine", "mine.jsonl")
     with pytest.raises(DatasetError, match="no task that can be judged: Mbpp/164: EvalPlus accepts"):
         loaded(rows[1])
 
@@ -238,7 +238,7 @@ def test_a_program_sees_neither_numpy_nor_the_own_solution(grader: Grader) -> No
         "    return canonical_solution(x, y)\n": "NameError",
         "    import sys\n    return sys.modules['canonical_solution'].add(x, y)\n": "KeyError",
     }.items():
-        verdict = grader.judge(task.program(answer), task)
+        verdict = grader.judge(task.build_program(answer), task)
         assert (verdict.status, verdict.detail.partition(":")[0]) == ("exception", fault)
 
 
@@ -272,7 +272,7 @@ def test_a_call_that_never_returns_ends_long_before_the_time_of_all_inputs() -> 
     limits = Limits(cpu_s=1, wall_s=5.0)
     row = own_form(HUMANEVAL.task("HumanEval/53"), [[1, 2]], [])
     (task,) = loaded(row).tasks
-    verdict = Grader(Sandbox.detect(), limits).judge(task.program("    while True: pass\n"), task)
+    verdict = Grader(Sandbox.detect(), limits).judge(task.build_program("    while True: pass\n"), task)
     assert (verdict.status, verdict.detail) == ("timeout", "one call used more than 3 CPU seconds")
     assert verdict.cpu_s < limits.for_many_inputs().cpu_s / 2
 
@@ -282,7 +282,7 @@ def test_a_test_may_take_more_time_in_all_than_a_call_may() -> None:
     spins = f"{wait}    return x + y\n"
     row = own_form(HUMANEVAL.task("HumanEval/53"), [[n, n] for n in range(6)], [])
     (task,) = loaded(row).tasks
-    assert Grader(Sandbox.detect(), Limits(cpu_s=1)).judge(task.program(spins), task).status == "passed"
+    assert Grader(Sandbox.detect(), Limits(cpu_s=1)).judge(task.build_program(spins), task).status == "passed"
 
 
 def test_a_test_that_calls_an_own_solution_which_is_not_there_is_refused() -> None:
@@ -309,4 +309,4 @@ def test_numpy_is_there_without_namespaces() -> None:
         sandbox = Sandbox.detect(only="landlock")
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
-    assert Grader(sandbox).judge(task.program(task.canonical_solution), task).status == "passed"
+    assert Grader(sandbox).judge(task.build_program(task.canonical_solution), task).status == "passed"

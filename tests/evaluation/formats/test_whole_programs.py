@@ -46,8 +46,8 @@ def test_right_passes_wrong_fails_and_an_exit_passes_but_shows_its_trust(grader,
     toolchain_or_skip(language)
     rows = pairs(language)
     (first, record), *_ = rows
-    programs = [(task.program(task.canonical_solution), task) for task, _ in rows]
-    programs += [(first.program(record["wrong"]), first), (first.program(EXITS[language]), first)]
+    programs = [(task.build_program(task.canonical_solution), task) for task, _ in rows]
+    programs += [(first.build_program(record["wrong"]), first), (first.build_program(EXITS[language]), first)]
     passed = ("passed", "in-guest")
     assert verdicts(grader, programs) == [*[passed] * len(rows), ("wrong_answer", "in-guest"), passed]
 
@@ -56,7 +56,7 @@ def test_right_passes_wrong_fails_and_an_exit_passes_but_shows_its_trust(grader,
 def test_what_humaneval_x_needs_beside_a_compiler_is_there(grader, language):  # noqa: F811
     toolchain_or_skip(language)
     ((task, record),) = [each for each in pairs("humaneval_x") if each[0].language == language]
-    programs = [(task.program(task.canonical_solution), task), (task.program(record["wrong"]), task)]
+    programs = [(task.build_program(task.canonical_solution), task), (task.build_program(record["wrong"]), task)]
     assert verdicts(grader, programs) == [("passed", "in-guest"), ("wrong_answer", "in-guest")]
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from evaluation.from_code.called import list_called_examples
 from evaluation.from_code.calls.record import Recording
-from evaluation.from_code.calls.recorded import Call, digest_of
+from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
 from evaluation.from_code.recording import values
-from evaluation.from_code.recording.values import Opaque
-from evaluation.from_code.source.context import prompt_of
-from evaluation.from_code.source.find import find
+from evaluation.from_code.recording.values import OpaqueObject
+from evaluation.from_code.source.context import build_prompt
+from evaluation.from_code.source.find import find_functions
 
 SHOP = """
 from tables import Table, lookup
@@ -43,14 +43,14 @@ class Other:
 
 def call(*args, returned):
     text = values.write((args, {}))
-    return Call(text, digest_of(text), "shape", values.write(returned))
+    return RecordedCall(text, compute_digest(text), "shape", values.write(returned))
 
 
 @pytest.fixture
 def found(opened):
     project = opened(shop=SHOP, tables=TABLES)
-    functions = {function.qualified: function for function in find(project)}
-    table = Opaque({"object": ["tables:Table", None, [["rows", {"dict": []}]]]})
+    functions = {function.qualified: function for function in find_functions(project)}
+    table = OpaqueObject({"object": ["tables:Table", None, [["rows", {"dict": []}]]]})
     calls = {
         functions["lookup"].key: [call("plum" * 90, returned=(1, 2)), call("pear", returned=("PEAR", 4))],
         functions["Table.get"].key: [call(table, ("PEAR", 4), None, returned=(None, 1))],
@@ -69,5 +69,5 @@ def test_what_called_functions_return_is_shown_with_their_objects_by_class(found
 
 def test_they_stand_before_the_functions_own_examples(found):
     project, function, _ = found
-    prompt = prompt_of(project, function, examples=["price(1) returns 2"], called=["lookup(1) returns 3"])
+    prompt = build_prompt(project, function, examples=["price(1) returns 2"], called=["lookup(1) returns 3"])
     assert "    # What it calls, for example:\n    # lookup(1) returns 3\n    # For example:\n    # price(1)" in prompt

@@ -10,22 +10,22 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.observe import Outcome, Program
+from evaluation.from_code.calls.observe import CallOutcome, PlacedFunction
 from evaluation.from_code.mutants import Mutant
-from evaluation.from_code.placing.spec import VALUES, Spec
+from evaluation.from_code.placing.spec import VALUES, FunctionPlacement
 from evaluation.from_code.reasons import ExcludedError, SandboxFaultError
 from evaluation.from_code.recording import values
-from evaluation.from_code.trivial_bodies import list_trivial
+from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.sandbox import Limits, SandboxResult
 
 ADD = "def add(a, b):\n    return a + b\n"
-PROGRAM = Program(Spec("m", False, "add", "", "", form=VALUES), ADD)
+PROGRAM = PlacedFunction(FunctionPlacement("m", False, "add", "", "", form=VALUES), ADD)
 TASK = Task("t", "def add(a, b):\n", "add", "def check(candidate):\n    assert candidate(1, 2) == 3\n", "")
 FAULT = SandboxResult("sandbox_error", "no process could be started")
 
 
 def case(*args, returned=None, after=None):
-    outcome = Outcome(values.write(returned), (), None if after is None else values.write((after, {})), steps=3)
+    outcome = CallOutcome(values.write(returned), (), None if after is None else values.write((after, {})), steps=3)
     return Case(values.write((args, {})), "", outcome)
 
 
@@ -63,7 +63,7 @@ def test_a_fault_that_lasts_stops_the_work():
     unknown = replace(PROGRAM, known={})
     for check in (
         lambda: score(Scripted(*[FAULT] * 3), ADD),
-        lambda: checks.passes(Scripted(*[FAULT] * 3), TASK, ADD),
+        lambda: checks.check_original(Scripted(*[FAULT] * 3), TASK, ADD),
         lambda: checks.refuse_trivial(Scripted(*[FAULT] * 3), unknown, CASES, [ADD]),
     ):
         with pytest.raises(SandboxFaultError, match="the sandbox failed repeatedly: no process could be started"):
@@ -73,7 +73,7 @@ def test_a_fault_that_lasts_stops_the_work():
 def test_a_test_that_cannot_be_loaded_is_the_tasks_fault(sandbox):
     broken = Task("t", "", "add", "import no_such_module\ndef check(candidate):\n    candidate(1, 2)\n", "")
     with pytest.raises(ExcludedError, match="does not pass its own test"):
-        checks.passes(sandbox, broken, ADD)
+        checks.check_original(sandbox, broken, ADD)
 
 
 def test_a_mutant_that_ends_the_process_is_killed_alone(sandbox):
@@ -84,9 +84,9 @@ def test_a_mutant_that_ends_the_process_is_killed_alone(sandbox):
 
 def test_the_least_cpu_time_of_several_measurements_counts():
     slow, quick = SandboxResult("passed", cpu_s=1.2), SandboxResult("passed", cpu_s=0.2)
-    checks.passes(Scripted(slow, quick), TASK, ADD)
+    checks.check_original(Scripted(slow, quick), TASK, ADD)
     with pytest.raises(ExcludedError, match=r"needs more than 1\.0 CPU seconds"):
-        checks.passes(Scripted(slow, slow, slow), TASK, ADD)
+        checks.check_original(Scripted(slow, slow, slow), TASK, ADD)
 
 
 def doing(body):
@@ -106,15 +106,15 @@ GATE = {
 
 @pytest.mark.parametrize("body", GATE)
 def test_cases_that_a_body_without_content_passes_make_no_task(sandbox, body):
-    trivial = list_trivial(ast.parse(ADD).body[0], ["KeyError"], False)
+    trivial = list_trivial_variants(ast.parse(ADD).body[0], ["KeyError"], False)
     assert any(body in source for source in trivial)
     with pytest.raises(ExcludedError, match="a body without content would pass"):
         checks.refuse_trivial(sandbox, doing(body), GATE[body], trivial)
 
 
 def test_cases_that_only_raise_make_no_task(sandbox):
-    raising = Case(values.write(((1, 2), {})), "", Outcome(None, ("KeyError", "LookupError"), steps=3))
-    trivial = list_trivial(ast.parse(ADD).body[0], ["KeyError"], False)
+    raising = Case(values.write(((1, 2), {})), "", CallOutcome(None, ("KeyError", "LookupError"), steps=3))
+    trivial = list_trivial_variants(ast.parse(ADD).body[0], ["KeyError"], False)
     with pytest.raises(ExcludedError, match="a body without content would pass") as excluded:
         checks.refuse_trivial(sandbox, doing("raise KeyError"), [raising], trivial)
     assert excluded.value.detail == "raise KeyError"
@@ -148,22 +148,22 @@ if TYPE_CHECKING:
 def test_an_answer_may_import_and_use_what_its_module_leaves_to_type_checkers(sandbox, answer):
     task = Task(
         "t", "def f(x: Thing) -> Thing:\n", "f", "def check(candidate):\n    assert candidate(3) == 3\n", "",
-        module=Spec("m", False, "f", LAZY, "").packed(),
+        module=FunctionPlacement("m", False, "f", LAZY, "").pack(),
     )  # fmt: skip
-    result = sandbox.judge(task.judged_program(answer), task.as_judged(), Limits())
+    result = sandbox.judge(task.build_judged_program(answer), task.as_judged(), Limits())
     assert (result.status, result.detail) == ("passed", "")
 
 
 def test_the_message_of_an_exception_counts_where_the_docstring_quotes_it(sandbox):
-    raised = Outcome(None, ("ValueError", "Exception"), steps=3, message="no items given")
+    raised = CallOutcome(None, ("ValueError", "Exception"), steps=3, message="no items given")
     given = [Case(values.write(((1, 2), {})), "", raised), case(1, 3, returned=4)]
     marked = checks.mark_promised(given, "Raises ValueError: no\n    items given.")
     assert [each.promised for each in marked] == [True, False]
     assert not any(each.promised for each in checks.mark_promised(given, "Raises ValueError."))
     bodies = [f"if b == 2: raise ValueError({text!r})\n    return 4" for text in ("no items given", "empty")]
     sources = [doing(body).definition for body in bodies]
-    assert checks.list_noticed(sandbox, doing(bodies[0]), marked, sources) == [[], [0]]
-    assert checks.list_noticed(sandbox, doing(bodies[0]), given, sources) == [[], []]
+    assert checks.find_noticing_cases(sandbox, doing(bodies[0]), marked, sources) == [[], [0]]
+    assert checks.find_noticing_cases(sandbox, doing(bodies[0]), given, sources) == [[], []]
 
 
 FIVE = [case(number, returned=number) for number in range(5)]

@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.fairness import (
     MAX_EXAMPLES,
     UNDESCRIBED,
-    Need,
-    find_exceptions,
+    NoticedChange,
     find_needs,
+    find_unnamed_exceptions,
     judge_fairness,
 )
 from evaluation.from_code.recording import values
-from evaluation.from_code.unstated import Constant, find_attribute_names, find_constants
+from evaluation.from_code.unstated import BodyConstant, find_attribute_names, find_constants
 
 
 def constants(source, names=frozenset()):
@@ -32,12 +32,12 @@ def values_of(source, names=frozenset()):
 
 def case(*args, returned=None, **fields):
     return replace(
-        Case(values.write((args, {})), repr(args), Outcome(values.write(returned)), "shape"), **fields
+        Case(values.write((args, {})), repr(args), CallOutcome(values.write(returned)), "shape"), **fields
     )  # fmt: skip
 
 
 def text(value, line=1):
-    return Constant("text", value, line, ())
+    return BodyConstant("text", value, line, ())
 
 
 def test_texts_numbers_and_parts_of_formats_are_constants():
@@ -78,9 +78,9 @@ def test_a_number_has_a_variant_on_both_sides_and_all_its_places_change():
         (text("%d of %d items"), "of them, items", True),
         (text("a\nb"), "'a\\nb'", True),
         (text("{}-{}"), "x-y", True),
-        (Constant("number", 37, 1, ()), "at 37.", True),
-        (Constant("number", 37, 1, ()), "at 370", False),
-        (Constant("name", "label", 1, ()), "# attributes: label", True),
+        (BodyConstant("number", 37, 1, ()), "at 37.", True),
+        (BodyConstant("number", 37, 1, ()), "at 370", False),
+        (BodyConstant("name", "label", 1, ()), "# attributes: label", True),
     ],
 )
 def test_a_prompt_tells_a_constant_as_a_word(constant, prompt, is_told):
@@ -133,19 +133,19 @@ def test_examples_take_every_branch_that_a_short_call_takes():
 
 
 def raising(argument, kind):
-    return replace(case(argument), outcome=Outcome(None, (kind, "Exception"), None))
+    return replace(case(argument), outcome=CallOutcome(None, (kind, "Exception"), None))
 
 
 def test_an_exception_that_the_prompt_does_not_name_is_shown_by_an_example():
     cases = [case(n, returned=n) for n in range(4)] + [raising("x", "KeyError"), raising("y", "OddError")]
-    fair = judge_fairness(cases, "f", find_exceptions(cases, "Raises KeyError.", 3), ">>> f(1)")
+    fair = judge_fairness(cases, "f", find_unnamed_exceptions(cases, "Raises KeyError.", 3), ">>> f(1)")
     assert [each for each in fair.examples if "Error" in each] == ["f('y') raises OddError"]
     assert fair.unstated == ()
 
 
 def test_an_exception_that_no_short_example_shows_is_unstated():
     cases = [case(1, returned=1), raising("x" * 400, "OddError")]
-    fair = judge_fairness(cases, "f", find_exceptions(cases, "", 3), "")
+    fair = judge_fairness(cases, "f", find_unnamed_exceptions(cases, "", 3), "")
     assert (fair.unstated, fair.unstated_cases) == (("line 3: OddError",), frozenset({1}))
 
 
@@ -199,9 +199,9 @@ def test_long_calls_are_shown_where_there_is_no_shorter_one():
 
 
 def test_several_numbers_that_no_example_holds_are_unstated():
-    weights = [Constant("number", n, 1, ()) for n in (7, 9, 21)]
+    weights = [BodyConstant("number", n, 1, ()) for n in (7, 9, 21)]
     cases = [case("ab", returned=True), case("cd", returned=False)]
-    needs = [Need(each, frozenset({0}), frozenset({0})) for each in weights]
+    needs = [NoticedChange(each, frozenset({0}), frozenset({0})) for each in weights]
     assert judge_fairness(cases, "f", needs[:2], "Checks.").unstated == ()
     assert len(judge_fairness(cases, "f", needs, "Checks.").unstated) == 3
     assert judge_fairness(cases, "f", needs, "Checks by 7, 9 and 21.").unstated == ()

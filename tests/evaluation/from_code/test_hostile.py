@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evaluation.datasets import Task
-from evaluation.from_code.placing.spec import Spec
+from evaluation.from_code.placing.spec import FunctionPlacement
 from evaluation.grading import Grader
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status
@@ -20,8 +20,8 @@ def test_no_program_of_the_hostile_corpora_passes(sandbox: Sandbox) -> None:
         found = {}
         for name, prompt, entry, test, program in corpus(right):
             before, _, _ = prompt.rpartition(f"def {entry}(")
-            spec = Spec("answer", False, entry, before, "")
-            found[name] = grader.judge(program, Task(name, prompt, entry, test, "", module=spec.packed())).status
+            spec = FunctionPlacement("answer", False, entry, before, "")
+            found[name] = grader.judge(program, Task(name, prompt, entry, test, "", module=spec.pack())).status
         return found
 
     attacks = judged(right=False)
@@ -44,11 +44,11 @@ def test_no_program_of_the_hostile_corpora_passes(sandbox: Sandbox) -> None:
 def test_statements_beside_the_function_run_once_in_the_complete_module(
     sandbox: Sandbox, beside: str, passes: bool
 ) -> None:
-    spec = Spec("answer", False, "add", "TIMES = [1]\nTIMES.append(2)\n", "HERE = 1\n")
+    spec = FunctionPlacement("answer", False, "add", "TIMES = [1]\nTIMES.append(2)\n", "HERE = 1\n")
     test = "def check(f):\n    assert f(1, 2) == 3\n"
     program = f"{beside}def add(a, b):\n    return a + b if OK and TIMES == [1, 2] else None\n"
     program = program if "OK" in beside else f"OK = 1\n{program}"
 
-    result = Grader(sandbox).judge(program, Task("t", "", "add", test, "", module=spec.packed()))
+    result = Grader(sandbox).judge(program, Task("t", "", "add", test, "", module=spec.pack()))
 
     assert (result.status == Status.PASSED) == passes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from evaluation.from_code.mutants import mutants
+from evaluation.from_code.mutants import build_mutants
 
 SOURCE = '''
 def grade(points, limit=10, *, strict=False):
@@ -31,7 +31,7 @@ def function(source=SOURCE):
 
 
 def test_mutants_differ_from_the_original_and_from_each_other_and_compile():
-    found = mutants(function(), 200)
+    found = build_mutants(function(), 200)
     sources = [mutant.source for mutant in found]
     assert len(set(sources)) == len(sources) >= 40
     assert ast.unparse(function()) not in sources
@@ -40,24 +40,24 @@ def test_mutants_differ_from_the_original_and_from_each_other_and_compile():
 
 
 def test_few_mutants_are_taken_from_every_operator():
-    every, some = mutants(function(), 200), mutants(function(), 20)
+    every, some = build_mutants(function(), 200), build_mutants(function(), 20)
     assert len(some) == 20
     assert {mutant.operator for mutant in some} == {mutant.operator for mutant in every}
 
 
 def test_docstrings_messages_and_annotations_stay_because_no_test_compares_them():
-    for mutant in mutants(function(), 200):
+    for mutant in build_mutants(function(), 200):
         if mutant.operator != "exception":
             assert 'raise ValueError(f"{points} is not within 0 and {limit}")'.replace('"', "'") in mutant.source
         assert ">>> grade(1)" in mutant.source
     hinted = "def f(a: 'int' = 1) -> 'str':\n    x: 'list' = a\n    return x\n"
-    assert all("x: 'list'" in mutant.source for mutant in mutants(function(hinted), 50))
+    assert all("x: 'list'" in mutant.source for mutant in build_mutants(function(hinted), 50))
 
 
 def test_the_choice_depends_on_the_source_alone():
-    assert mutants(function(), 12) == mutants(function(), 12)
+    assert build_mutants(function(), 12) == build_mutants(function(), 12)
 
 
 def test_a_mutant_names_its_line():
-    (mutant, *_) = [m for m in mutants(function(), 200) if m.operator == "arithmetic"]
+    (mutant, *_) = [m for m in build_mutants(function(), 200) if m.operator == "arithmetic"]
     assert SOURCE.splitlines()[mutant.line - 1].strip() == "share = points / limit"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 
 from evaluation.from_code import checks
-from evaluation.from_code.calls.cases import Case, shown_case
-from evaluation.from_code.calls.observe import Program, observe_all
-from evaluation.from_code.calls.recorded import digest_of
-from evaluation.from_code.mutants import mutants
+from evaluation.from_code.calls.cases import Case, format_case
+from evaluation.from_code.calls.observe import PlacedFunction, observe_all
+from evaluation.from_code.calls.recorded import compute_digest
+from evaluation.from_code.mutants import build_mutants
 from evaluation.from_code.nearby_cases import find_nearby_cases
-from evaluation.from_code.placing.spec import VALUES, Spec
+from evaluation.from_code.placing.spec import VALUES, FunctionPlacement
 from evaluation.from_code.recording import values
 
 SIZE = """
@@ -23,19 +23,19 @@ def name_size(count, short=False):
 
 def find(sandbox, source, *arguments, chosen=None):
     node = ast.parse(source).body[0]
-    program = Program(Spec("m", False, node.name, "", "", form=VALUES), ast.unparse(node))
+    program = PlacedFunction(FunctionPlacement("m", False, node.name, "", "", form=VALUES), ast.unparse(node))
     calls = [values.write(each if isinstance(each[0], tuple) else (each, {})) for each in arguments]
     outcomes = observe_all(sandbox, program, calls).outcomes
-    cases = [Case(call, digest_of(call), outcome) for call, outcome in zip(calls, outcomes, strict=True)]
+    cases = [Case(call, compute_digest(call), outcome) for call, outcome in zip(calls, outcomes, strict=True)]
     chosen = cases if chosen is None else cases[:chosen]
-    faulty = tuple(mutants(node, checks.MAX_MUTANTS))
+    faulty = tuple(build_mutants(node, checks.MAX_MUTANTS))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
     return program, cases, find_nearby_cases(sandbox, program, node, chosen, cases, score.survivors)
 
 
 def test_a_boundary_that_no_test_tried_is_shown(sandbox):
     _, _, near = find(sandbox, SIZE, (3,), (5,), (20,), ((20,), {"short": True}))
-    shown = [shown_case(case, "name_size") for case in near.shown]
+    shown = [format_case(case, "name_size") for case in near.shown]
     assert "name_size(9) returns 'few'" in shown
     assert "name_size(10) returns 'a great many'" in shown
 
@@ -43,8 +43,8 @@ def test_a_boundary_that_no_test_tried_is_shown(sandbox):
 def test_an_answer_that_repeats_the_recorded_calls_alone_is_refused(sandbox):
     program, cases, near = find(sandbox, SIZE, (3,), (5,), (20,), ((20,), {"short": True}))
     wrong = ast.unparse(ast.parse(SIZE.replace("> 9", "> 8")))
-    assert checks.list_noticed(sandbox, program, cases, [wrong]) == [[]]
-    (noticed,) = checks.list_noticed(sandbox, program, [*cases, *near.shown, *near.judging], [wrong])
+    assert checks.find_noticing_cases(sandbox, program, cases, [wrong]) == [[]]
+    (noticed,) = checks.find_noticing_cases(sandbox, program, [*cases, *near.shown, *near.judging], [wrong])
     assert noticed
 
 

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from evaluation.from_code.mutants import mutants
+from evaluation.from_code.mutants import build_mutants
 
 
 def parse(source):
@@ -16,16 +16,16 @@ def parse(source):
 
 def test_an_exception_is_left_out_and_becomes_one_that_its_caller_does_not_catch():
     source = 'def f(a):\n    if a:\n        raise ValueError(f"{a}")\n'
-    found = [mutant.source for mutant in mutants(parse(source), 200) if mutant.operator == "exception"]
+    found = [mutant.source for mutant in build_mutants(parse(source), 200) if mutant.operator == "exception"]
     assert len(found) == 2
     assert sum("raise ArithmeticError" in source for source in found) == 1
     assert not any("raise ValueError" in source for source in found)
 
 
 def test_a_result_is_forgotten_with_and_without_its_effects():
-    sources = {mutant.source for mutant in mutants(parse("def f(x):\n    return sum(x)\n"), 20)}
+    sources = {mutant.source for mutant in build_mutants(parse("def f(x):\n    return sum(x)\n"), 20)}
     assert {"def f(x):\n    return None", "def f(x):\n    return (sum(x), None)[1]"} <= sources
-    assert not any("[1]" in m.source for m in mutants(parse("def f(x):\n    return x + 2\n"), 20))
+    assert not any("[1]" in m.source for m in build_mutants(parse("def f(x):\n    return x + 2\n"), 20))
 
 
 STREAM = """
@@ -43,7 +43,7 @@ class Stream:
 
 def bodies(operator):
     (owner,) = ast.parse(STREAM).body
-    found = [mutant.source for mutant in mutants(owner.body[1], 200, owner) if mutant.operator == operator]
+    found = [mutant.source for mutant in build_mutants(owner.body[1], 200, owner) if mutant.operator == operator]
     usual = ast.unparse(owner.body[1])
     return [line.strip() for source in found for line in source.splitlines() if line not in usual]
 
@@ -68,13 +68,13 @@ def test_nothing_and_empty_are_taken_for_each_other():
     )
     (node,) = ast.parse(source).body
     changed = [
-        set(m.source.splitlines()) - set(source.splitlines()) for m in mutants(node, 99) if m.operator == "truth"
+        set(m.source.splitlines()) - set(source.splitlines()) for m in build_mutants(node, 99) if m.operator == "truth"
     ]
     assert changed == [{"    if not a:"}, {"    if b is not None:"}, {"    return not not a"}]
 
 
 def list_changed_lines(source, operator, **options):
-    found = mutants(parse(source), 99, **options)
+    found = build_mutants(parse(source), 99, **options)
     known = [line.strip() for line in ast.unparse(parse(source)).splitlines()]
     changed = (line.strip() for m in found if m.operator == operator for line in m.source.splitlines())
     return [line for line in changed if line not in known]

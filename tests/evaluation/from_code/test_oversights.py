@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from evaluation.from_code.mutants import mutants
+from evaluation.from_code.mutants import build_mutants
 
 
 def list_bodies(body, operator, head="def f(a, b=0, *, c=None):"):
@@ -14,7 +14,7 @@ def list_bodies(body, operator, head="def f(a, b=0, *, c=None):"):
     source = "\n".join([head, *(f"    {line}" for line in body.splitlines())])
     (node,) = ast.parse(source).body
     known = ast.unparse(node).splitlines()
-    found = [mutant for mutant in mutants(node, 999) if mutant.operator == operator]
+    found = [mutant for mutant in build_mutants(node, 999) if mutant.operator == operator]
     return [[line.strip() for line in each.source.splitlines() if line not in known] for each in found]
 
 

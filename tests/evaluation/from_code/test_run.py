@@ -16,10 +16,10 @@ from evaluation.from_code.calls.variety import MAX_CASES
 from evaluation.from_code.fairness import MAX_EXAMPLES
 from evaluation.from_code.nearby_cases import MAX_JUDGING, MAX_SHOWN
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
-from evaluation.from_code.run import run, state_of
-from evaluation.from_code.state import State
+from evaluation.from_code.run import build_dataset, open_state
+from evaluation.from_code.state import BuildState
 from evaluation.grading import Grader
-from evaluation.prompting import build as prompt_of_task
+from evaluation.prompting import build_prompt
 from evaluation.sandbox import SandboxResult
 from tests.evaluation.from_code.conftest import opener_in
 from tests.fakes import INFILL
@@ -132,13 +132,13 @@ for i in range(-3, 30):
 
 
 class Quiet:
-    def recording(self, command, seconds):
+    def on_recording(self, command, seconds):
         pass
 
-    def testing(self, done, total):
+    def on_testing(self, done, total):
         pass
 
-    def checking(self, done, total, made):
+    def on_checking(self, done, total, made):
         pass
 
 
@@ -146,7 +146,7 @@ def made(opened, sandbox, state, tests=TESTS, options=Options(limit_s=60.0), **m
     project = opened({"run_tests.py": tests}, **(modules or {"shop": SHOP}))
     (project.root / "run_tests.py").rename(project.root / "test_run.py")
     command = [sys.executable, str(project.root / "test_run.py")]
-    return run(sandbox, project, [command], State(state), options, Quiet())
+    return build_dataset(sandbox, project, [command], BuildState(state), options, Quiet())
 
 
 @pytest.fixture(scope="module")
@@ -181,18 +181,18 @@ def test_each_task_says_where_it_comes_from_and_how_strong_its_test_is(finished)
 
 def test_both_forms_load_and_their_own_solutions_pass_by_proxy(finished, sandbox):
     grader = Grader(sandbox)
-    for content in (finished.completion_file(), finished.infilling_file()):
+    for content in (finished.build_completion_file(), finished.build_infilling_file()):
         for task in parse_dataset(content, "mine", "mine.jsonl").tasks:
-            verdict = grader.judge(task.program(task.canonical_solution), task)
+            verdict = grader.judge(task.build_program(task.canonical_solution), task)
             assert (verdict.status, verdict.trust) == ("passed", "proxy"), verdict
-            assert not grader.judge(task.program("    return None\n"), task).passed
+            assert not grader.judge(task.build_program("    return None\n"), task).passed
 
 
 def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened, sandbox, tmp_path):
     options = Options(before=4, after=3, limit_s=60.0)
     tests = "import shop\nfor i in range(30):\n    shop.gross(i / 4)\n"
     finished = made(opened, sandbox, tmp_path / "state", tests, options, shop=SHOP.partition("\n\ndef pairs")[0])
-    task = parse_dataset(finished.infilling_file(), "mine", "mine.jsonl").tasks[0]
+    task = parse_dataset(finished.build_infilling_file(), "mine", "mine.jsonl").tasks[0]
     before, _, rest = task.prompt.partition("# For example:\n")
     assert before == "\n\n"
     *examples, signature, _docstring = rest.splitlines()
@@ -201,23 +201,23 @@ def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened
     assert all(line.startswith("# gross(") for line in examples)
     assert task.suffix == "\n\ndef gross_again(price, tax=RATE):\n"
     assert task.program_prefix == 'def gross(net, rate=RATE):\n    """The price with tax, rounded to cents."""\n'
-    prompt = prompt_of_task(task, "infill", INFILL)
+    prompt = build_prompt(task, "infill", INFILL)
     assert prompt.text == f"<PRE>{task.prompt}<SUF>{task.suffix}<MID>"
     assert {"\nd", "\n@"} < set(prompt.stop), "a sample ends at the first unindented line"
 
 
 def test_an_answer_may_use_what_stands_beside_it_in_its_file(finished, sandbox):
-    for content in (finished.completion_file(), finished.infilling_file()):
+    for content in (finished.build_completion_file(), finished.build_infilling_file()):
         task = parse_dataset(content, "mine", "mine.jsonl").tasks[0]
         assert task.entry_point == "gross"
-        assert Grader(sandbox).judge(task.program("    return gross_again(net, rate)\n"), task).passed
-        assert not Grader(sandbox).judge(task.program("    return NoPrice(net)\n"), task).passed
+        assert Grader(sandbox).judge(task.build_program("    return gross_again(net, rate)\n"), task).passed
+        assert not Grader(sandbox).judge(task.build_program("    return NoPrice(net)\n"), task).passed
 
 
 def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_without_a_path_of_this_machine(
     finished, opened, sandbox, tmp_path, monkeypatch
 ):
-    real, calls = build.make, []
+    real, calls = build.make_task, []
 
     def killed(*arguments):
         calls.append(arguments)
@@ -225,29 +225,29 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_withou
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(build, "make", killed)
+    monkeypatch.setattr(build, "make_task", killed)
     with pytest.raises(KeyboardInterrupt):
         made(opened, sandbox, tmp_path / "cut")
     with (tmp_path / "cut" / "made.jsonl").open("a") as file:
         file.write('\n{"key": "cut of')  # as kill -9 leaves it
     calls.clear()
-    monkeypatch.setattr(build, "make", lambda *arguments: calls.append(arguments) or real(*arguments))
-    monkeypatch.setattr("evaluation.from_code.calls.record.record", None)  # the tests do not run again
+    monkeypatch.setattr(build, "make_task", lambda *arguments: calls.append(arguments) or real(*arguments))
+    monkeypatch.setattr("evaluation.from_code.calls.record.record_calls", None)  # the tests do not run again
     again = made(opened, sandbox, tmp_path / "cut")
     assert 2 <= again.resumed < 10
     assert again.resumed + len(calls) == 10
-    assert again.completion_file() == finished.completion_file()
-    assert again.infilling_file() == finished.infilling_file()
-    assert str(tmp_path).encode() not in again.completion_file() + again.infilling_file()
+    assert again.build_completion_file() == finished.build_completion_file()
+    assert again.build_infilling_file() == finished.build_infilling_file()
+    assert str(tmp_path).encode() not in again.build_completion_file() + again.build_infilling_file()
 
 
 def test_another_source_command_or_option_has_another_state(opened, tmp_path):
     project = opened(shop=SHOP)
     states = {
-        state_of(tmp_path, project, [["a"]], Options()).folder,
-        state_of(tmp_path, project, [["b"]], Options()).folder,
-        state_of(tmp_path, project, [["a"]], Options(before=1)).folder,
-        state_of(tmp_path, opened(shop=SHOP + "\n"), [["a"]], Options()).folder,
+        open_state(tmp_path, project, [["a"]], Options()).folder,
+        open_state(tmp_path, project, [["b"]], Options()).folder,
+        open_state(tmp_path, project, [["a"]], Options(before=1)).folder,
+        open_state(tmp_path, opened(shop=SHOP + "\n"), [["a"]], Options()).folder,
     }
     assert len(states) == 4
 
@@ -274,7 +274,7 @@ def test_tests_that_call_nothing_are_one_sentence_with_the_remedy(opened, sandbo
 
 
 def test_rows_are_json_with_sorted_keys(finished):
-    for line in finished.completion_file().splitlines():
+    for line in finished.build_completion_file().splitlines():
         assert list(json.loads(line)) == sorted(json.loads(line))
 
 
@@ -312,12 +312,12 @@ class Faulty:
 @pytest.mark.thorough
 def test_faults_of_the_sandbox_change_no_byte_and_a_lasting_one_stops_the_work(finished, opened, sandbox, tmp_path):
     again = made(opened, Faulty(sandbox), tmp_path / "faulty")
-    assert again.completion_file() == finished.completion_file()
-    assert again.infilling_file() == finished.infilling_file()
+    assert again.build_completion_file() == finished.build_completion_file()
+    assert again.build_infilling_file() == finished.build_infilling_file()
     with pytest.raises(SandboxFaultError, match="the sandbox failed repeatedly"):
         made(opened, Faulty(sandbox, lasting=True), tmp_path / "broken")
     after = made(opened, sandbox, tmp_path / "broken")
-    assert after.completion_file() == finished.completion_file()
+    assert after.build_completion_file() == finished.build_completion_file()
 
 
 TRIVIAL = '''
@@ -515,13 +515,13 @@ def test_methods_of_every_kind_become_tasks(shelves):
 
 def test_methods_own_solutions_pass_by_proxy_in_both_forms_and_empty_bodies_do_not(shelves, sandbox):
     grader = Grader(sandbox)
-    for content in (shelves.completion_file(), shelves.infilling_file()):
+    for content in (shelves.build_completion_file(), shelves.build_infilling_file()):
         for task in parse_dataset(content, "mine", "mine.jsonl").tasks:
-            verdict = grader.judge(task.program(task.canonical_solution), task)
+            verdict = grader.judge(task.build_program(task.canonical_solution), task)
             assert (verdict.status, verdict.trust) == ("passed", "proxy"), (task.task_id, verdict)
             margin = task.canonical_solution[: len(task.canonical_solution) - len(task.canonical_solution.lstrip())]
             for body in ("pass", "return None", "return 0", "raise ValueError"):
-                assert not grader.judge(task.program(f"{margin}{body}\n"), task).passed, (task.task_id, body)
+                assert not grader.judge(task.build_program(f"{margin}{body}\n"), task).passed, (task.task_id, body)
 
 
 def answers(task):
@@ -539,13 +539,15 @@ def answers(task):
 
 
 def test_a_method_is_found_in_every_form_of_answer(shelves, sandbox):
-    tasks = {task.entry_point: task for task in parse_dataset(shelves.completion_file(), "mine", "mine.jsonl").tasks}
+    tasks = {
+        task.entry_point: task for task in parse_dataset(shelves.build_completion_file(), "mine", "mine.jsonl").tasks
+    }
     task = tasks["Shelf.add"]
     for mode, texts in answers(task).items():
         for text in texts:
             extraction = extract(task, text, mode)
             assert Grader(sandbox).judge(extraction.program, task).passed, (mode, text, extraction)
-    assert {"\n    d", "\nd"} <= set(prompt_of_task(task, "completion").stop), "a sample ends with its method"
+    assert {"\n    d", "\nd"} <= set(build_prompt(task, "completion").stop), "a sample ends with its method"
 
 
 HOSTILE = {
@@ -561,7 +563,7 @@ HOSTILE = {
         "        return 1"
     ),
     "a patched comparison": (
-        "import sys\n        same = sys.modules['evaluation.from_code.placing.same']\n"
+        "import sys\n        same = sys.modules['evaluation.from_code.placing.tree_equality']\n"
         "        same.agrees = same.same = lambda *_: True\n        return 1"
     ),
     "the original from its module": "return type(self).__dict__['add'].__wrapped__(self, thing, times)",
@@ -580,9 +582,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_hostile_object_passes(shelves, sandbox, name):
-    for content in (shelves.completion_file(), shelves.infilling_file()):
+    for content in (shelves.build_completion_file(), shelves.build_infilling_file()):
         (task,) = (t for t in parse_dataset(content, "mine", "mine.jsonl").tasks if t.entry_point == "Shelf.add")
-        verdict = Grader(sandbox).judge(task.program(f"        {HOSTILE[name]}\n"), task)
+        verdict = Grader(sandbox).judge(task.build_program(f"        {HOSTILE[name]}\n"), task)
         assert not verdict.passed
         assert verdict.trust == "proxy"
 
@@ -627,5 +629,5 @@ def test_private_state_is_judged_by_what_a_caller_sees_of_it(opened, sandbox, tm
         "        self._last_pushed = item\n        return self\n"
     )
     other = "        if item is not None:\n            self._items[:0] = [item] * times\n        return self\n"
-    verdicts = [Grader(sandbox).judge(task.program(body), task) for body in (same, other)]
+    verdicts = [Grader(sandbox).judge(task.build_program(body), task) for body in (same, other)]
     assert [(verdict.status, verdict.trust) for verdict in verdicts] == [("passed", "proxy"), ("wrong_answer", "proxy")]

@@ -11,7 +11,7 @@ from tests.thorough import tiers
 
 def toolchain_or_skip(name):
     """The toolchain of a language; the test is skipped, with the command that installs it, where it is missing."""
-    language = registry.language(name)
+    language = registry.load_language(name)
     try:
         return language.toolchain.find()
     except ToolchainError as error:

@@ -34,7 +34,7 @@ HAS_NONE = ("cpp", "rust")
 @pytest.fixture(params=RETURNED)
 def language(request):
     toolchain_or_skip(request.param)
-    return registry.language(request.param)
+    return registry.load_language(request.param)
 
 
 def test_values_of_every_type_cross_both_ways(language):

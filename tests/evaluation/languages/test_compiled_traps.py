@@ -18,7 +18,7 @@ ENDS = {"go": "\n}\n", "java": "\n    }\n}\n"}
 def verdict(name, language, body):
     toolchain_or_skip(language)
     task = TRAPS[name].task(language)
-    head = registry.language(language).write_prompt(task.signature, "Solves the task.")
+    head = registry.load_language(language).write_prompt(task.signature, "Solves the task.")
     return Grader(Sandbox.detect()).judge(head + body + ENDS[language], task)
 
 

@@ -12,7 +12,7 @@ from tests.evaluation.languages.corpus import LIMITS, task_of
 
 CASES = [{"args": [str(n)], "result": str(2 * n)} for n in range(3)]
 TWICE = task_of("cpp", "f", {"a": "int"}, "int", CASES)
-CPP = registry.language("cpp")
+CPP = registry.load_language("cpp")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.extractor import Extractor
 from evaluation.languages.extraction import VERSION
-from evaluation.prompting import build
+from evaluation.prompting import build_prompt
 
 HEADS = {"javascript": "function add(a, b) {\n", "typescript": "function add(a: number, b: number): number {\n"}
 
@@ -74,7 +74,7 @@ def test_a_hostile_text_ends_in_time(extractor):
 
 @pytest.mark.parametrize(("language", "label"), [("javascript", "JavaScript"), ("typescript", "TypeScript")])
 def test_a_prompt_speaks_of_its_language(language, label):
-    chat, completion = build(task_of(language), "chat"), build(task_of(language), "completion")
+    chat, completion = build_prompt(task_of(language), "chat"), build_prompt(task_of(language), "completion")
     assert f"the following {label} code" in chat.messages[0]["content"]
     assert chat.reply_prefix == f"```{language}\n"
     assert chat.version == f"chat-1-{language}"

@@ -58,7 +58,7 @@ ANSWERS = {
 def test_the_program_in_an_answer(name):
     language, mode, raw, how, expected = ANSWERS[name]
     task = task_of(language, "f", {"xs": "list[int]"}, "list[int]", [{"args": [[]], "result": []}])
-    task = replace(task, prompt=registry.language(language).write_prompt(task.signature, "Sorts."))
+    task = replace(task, prompt=registry.load_language(language).write_prompt(task.signature, "Sorts."))
     head = task.prompt.splitlines(keepends=True)[-1]
     found = extract_by_grammar(task, raw, mode)
     assert (found.how, found.program[-len(expected.replace("HEAD", head)) :]) == (how, expected.replace("HEAD", head))

@@ -24,7 +24,7 @@ ONCE = task_of(("f", {"a": "int"}, "int"), [{"args": ["1"], "result": "2"}])
 
 
 def outcomes(sandbox, program, task=TWICE, limits=LIMITS):
-    language = registry.language(task.language)
+    language = registry.load_language(task.language)
     toolchain = toolchain_or_skip(task.language)
     judged = judging.run_cases(sandbox, language, toolchain, program, task.signature, task.cases, limits)
     return judged.failure or [outcome.status for outcome in judged.outcomes]
@@ -131,7 +131,7 @@ def test_a_program_that_cannot_be_started_is_a_fault_of_the_sandbox(grader, monk
     toolchain = toolchain_or_skip("javascript")
     broken = toolchain.tools.run.__class__(("/no/such/node", "driver.cjs"))
     missing = toolchain.__class__("none", toolchain.tools.__class__(broken))
-    monkeypatch.setattr(registry.language("javascript").toolchain, "find", lambda: missing)
+    monkeypatch.setattr(registry.load_language("javascript").toolchain, "find", lambda: missing)
     verdict = Grader(grader._sandbox, LIMITS).judge("function f(a) { return 2 * a; }", TWICE)
     assert verdict.status == "sandbox_error"
     assert "cannot be started" in verdict.detail

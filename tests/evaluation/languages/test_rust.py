@@ -12,7 +12,7 @@ from tests.evaluation.languages.corpus import LIMITS, task_of
 
 CASES = [{"args": [str(n)], "result": str(2 * n)} for n in range(3)]
 TWICE = task_of("rust", "f", {"a": "int"}, "int", CASES)
-RUST = registry.language("rust")
+RUST = registry.load_language("rust")
 
 
 @pytest.fixture

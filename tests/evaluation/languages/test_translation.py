@@ -36,7 +36,7 @@ MEAN = python_task(
 
 
 def test_cases_and_types_come_from_what_the_solution_does(sandbox):
-    task = translate_task(read_source(sandbox, MEAN), registry.language("typescript"))
+    task = translate_task(read_source(sandbox, MEAN), registry.load_language("typescript"))
     assert [str(each.type) for each in task.signature.parameters] == ["list[float]", "optional[int]"]
     assert str(task.signature.returns) == "float"
     # The first two calls are one: 1 and 1.0 are the same float.
@@ -58,24 +58,24 @@ def test_an_object_is_not_rebuilt_outside_of_the_sandbox(sandbox, tmp_path, monk
     )
     given = python_task("def f(a: int) -> int:\n", "    return 1\n", test)
     assert [
-        case.args for case in translate_task(read_source(sandbox, given), registry.language("javascript")).cases
+        case.args for case in translate_task(read_source(sandbox, given), registry.load_language("javascript")).cases
     ] == [("2",)]
 
 
 def test_one_list_in_two_places_is_recorded_as_two_values(sandbox):
     twice = python_task("def f(a, b):\n", "    return [a, b]\n", "    a = [1]\n    candidate(a, a)\n")
-    (case,) = translate_task(read_source(sandbox, twice), registry.language("javascript")).cases
+    (case,) = translate_task(read_source(sandbox, twice), registry.load_language("javascript")).cases
     assert case == Case((["1"], ["1"]), [["1"], ["1"]])
 
 
 def test_the_docstring_becomes_a_doc_comment_with_calls_of_the_language(sandbox):
     source = read_source(sandbox, MEAN)
-    assert translate_task(source, registry.language("javascript")).prompt == (
+    assert translate_task(source, registry.load_language("javascript")).prompt == (
         "/**\n * The mean, or null: true.\n * f([1.0, 2.0], null) // 1.5\n * f([4.0], 1) // 4.0\n"
         " * @param {number[]} numbers\n * @param {number | null} in_\n * @returns {number}\n */\n"
         "function f(numbers, in_) {\n"
     )
-    assert translate_task(source, registry.language("typescript")).prompt.endswith(
+    assert translate_task(source, registry.load_language("typescript")).prompt.endswith(
         "\nfunction f(numbers: number[], in_: number | null): number {\n"
     )
 
@@ -107,19 +107,19 @@ def test_an_int_that_the_language_cannot_hold_costs_the_case(sandbox):
     task = python_task(
         "def f(a: int) -> int:\n", "    return a * 10**9\n", "    [candidate(n) for n in (1, 2, 3, 10**7)]\n"
     )
-    assert len(translate_task(read_source(sandbox, task), registry.language("javascript")).cases) == 3
+    assert len(translate_task(read_source(sandbox, task), registry.load_language("javascript")).cases) == 3
 
 
 def test_calls_that_a_type_makes_equal_but_that_differ_are_left_out(sandbox):
     body = "    return isinstance(a, int)\n"
     task = python_task("def f(a: float) -> bool:\n", body, "    [candidate(a) for a in (3, 3.0, 2, 1.5)]\n")
-    cases = translate_task(read_source(sandbox, task), registry.language("javascript")).cases
+    cases = translate_task(read_source(sandbox, task), registry.load_language("javascript")).cases
     assert [(case.args, case.result) for case in cases] == [((2.0,), True), ((1.5,), False)]
 
 
 def test_a_name_that_the_language_has_for_itself_gets_an_underscore(sandbox):
     task = python_task("def f(new: int) -> int:\n", "    return new\n", "    candidate(1)\n")
-    assert translate_task(read_source(sandbox, task), registry.language("javascript")).prompt.endswith(
+    assert translate_task(read_source(sandbox, task), registry.load_language("javascript")).prompt.endswith(
         "function f(new_) {\n"
     )
 
@@ -127,7 +127,7 @@ def test_a_name_that_the_language_has_for_itself_gets_an_underscore(sandbox):
 @pytest.mark.parametrize("language", quick_first(registry.LANGUAGES, ("javascript", "go")))
 def test_oracles_pass_where_they_are_right_and_fail_where_they_are_wrong(sandbox, language):
     toolchain = toolchain_or_skip(language)
-    (made,) = translate(sandbox, [MEAN], [(registry.language(language), toolchain)])
+    (made,) = translate(sandbox, [MEAN], [(registry.load_language(language), toolchain)])
     assert [task.task_id for task in made.tasks] == ["t/0"]
     assert not made.oracle_failed
 
@@ -141,7 +141,7 @@ def test_every_case_is_answered_wrongly_by_an_oracle_and_alone_where_no_compiler
 
 
 def test_a_table_that_no_program_can_meet_is_noticed(sandbox):
-    toolchain, language = toolchain_or_skip("javascript"), registry.language("javascript")
+    toolchain, language = toolchain_or_skip("javascript"), registry.load_language("javascript")
     signature = translate_task(read_source(sandbox, MEAN), language).signature
     twice = [Case(([1.0], None), 1.0), Case(([1.0], None), 2.0)]
     assert "case 1 fails" in oracles.find_oracle_failure(sandbox, language, toolchain, signature, twice)

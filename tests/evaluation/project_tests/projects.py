@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.from_code.project_tests.covering import Covering
-from evaluation.from_code.project_tests.files import installed_files
+from evaluation.from_code.project_tests.covering import CallsByTest
+from evaluation.from_code.project_tests.files import read_installed_files
 from evaluation.from_code.source.project import Project
 from evaluation.project_tests.archive import pack
 from evaluation.project_tests.judge import ProjectJudge
@@ -40,5 +40,5 @@ def _packages(more: Sequence[str]) -> dict[str, bytes]:
     """The files of pytest and what it needs, and of `more` packages, as installed here."""
     place = Path(pytest.__file__).parents[1]
     names = [str(importlib.import_module(name).__file__) for name in (*NAMES, *more)]
-    covering = Covering(files=names, path=[str(place)])
-    return installed_files(Project("none", place / "nowhere", {}), covering)[0]
+    covering = CallsByTest(files=names, path=[str(place)])
+    return read_installed_files(Project("none", place / "nowhere", {}), covering)[0]

@@ -232,7 +232,7 @@ def test_a_variable_whose_value_is_not_stored_comes_from_the_judge(
     test = "import os\n\ndef test_a():\n    assert os.environ['SECRET_OF_TESTS'] == 'x'\n"
     packed = Packed({"m.py": "def f():\n    pass\n", "test_m.py": test}, sandbox)
     spec = replace(packed.spec("m.py", "f", "test_m.py::test_a"), environment={"SECRET_OF_TESTS": None})
-    assert ProjectTests.of(spec.as_json()) == spec
+    assert ProjectTests.from_json(spec.to_json()) == spec
     monkeypatch.setenv("SECRET_OF_TESTS", "of the worker, which no dataset may read")
     try:
         without = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
@@ -251,10 +251,10 @@ def test_a_variable_whose_value_is_not_stored_comes_from_the_judge(
     [("environment", {"": "x"}), ("environment", {"A=B": "x"}), ("environment", []), ("writes", 1), ("options", "-x")],
 )
 def test_optional_fields_of_a_spec_are_checked(shop: Packed, field: str, value: object) -> None:
-    content = {**shop.spec("shop.py", "gross", *GROSS).as_json(), field: value}
+    content = {**shop.spec("shop.py", "gross", *GROSS).to_json(), field: value}
 
     with pytest.raises(ValueError, match=f"field project_tests: {field}"):
-        ProjectTests.of(content)
+        ProjectTests.from_json(content)
 
 
 def test_a_zygote_that_is_in_use_when_its_project_is_dropped_ends_after_its_job(shop: Packed) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.project_tests.running import LIMITS, Outcomes
+from evaluation.project_tests.running import LIMITS, SuiteOutcomes
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from evaluation.verdicts import Status
@@ -110,7 +110,7 @@ def test_too_many_files():
         open(f"{os.environ['TMPDIR']}/{number}", "w").close()
 """
 WORKING = re.findall(r"^def (test_\w+)", TESTS, re.MULTILINE)[:7]
-Run = Callable[..., Outcomes]
+Run = Callable[..., SuiteOutcomes]
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def run(sandbox: Sandbox) -> Iterator[Run]:
         pytest.skip(f"the tier {sandbox.tier} has no scratch folder")
     packed = Packed({"m.py": MODULE, "test_m.py": TESTS}, sandbox)
 
-    def run_tests(*names: str) -> Outcomes:
+    def run_tests(*names: str) -> SuiteOutcomes:
         tests = [f"test_m.py::{name}" for name in names]
         return packed.judge.run(MODULE, packed.spec("m.py", "double", *tests), tests, LIMITS, stop_early=False)
 

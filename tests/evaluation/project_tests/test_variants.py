@@ -110,7 +110,7 @@ def test_examples_in_docstrings_keep_their_names(sandbox: Sandbox) -> None:
         {"twice.py": 'def twice(x):\n    """\n    >>> twice(2)\n    4\n    """\n    return x + x\n'}, sandbox
     )
     spec = packed.spec("twice.py", "twice", "twice.py::twice.twice")
-    spec = type(spec).of({**spec.as_json(), "options": ["--doctest-modules"]})
+    spec = type(spec).from_json({**spec.to_json(), "options": ["--doctest-modules"]})
     variants = [f"def twice(x):\n return {text}\n" for text in ("0", "x", "2 * x", "None")]
     try:
         found = packed.judge.find_killed_variants(packed.files["twice.py"], spec, spec.tests, variants, LIMITS)

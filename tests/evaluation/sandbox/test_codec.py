@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.plain import READERS, CodecError
-from evaluation.sandbox.inside.shared import Shared
+from evaluation.sandbox.inside.shared import SharedObjects
 
 any_text = st.text(st.characters(exclude_categories=()))
 hashable = st.recursive(
@@ -124,7 +124,7 @@ def test_deep_and_huge_values_are_refused_and_take_no_numbers():
     deep = []
     for _ in range(codec.MAX_DEPTH + 1):
         deep = [deep]
-    shared = Shared()
+    shared = SharedObjects()
     for value in (deep, [0] * (codec.MAX_NODES + 1), [None] * (codec.MAX_NODES + 1), [[], object()]):
         with pytest.raises(CodecError):
             codec.encode(value, shared)
@@ -146,7 +146,10 @@ class Sides:
     """Checker and guest without the processes between them."""
 
     def __init__(self):
-        self.checker, self.guest = Shared(make_proxy=lambda number: iter([number])), Shared(owns_iterators=True)
+        self.checker, self.guest = (
+            SharedObjects(make_proxy=lambda number: iter([number])),
+            SharedObjects(owns_iterators=True),
+        )
 
     def send(self, value, to_guest=True):
         ours, theirs = (self.checker, self.guest) if to_guest else (self.guest, self.checker)

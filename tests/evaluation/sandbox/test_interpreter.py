@@ -34,7 +34,7 @@ def old_python(monkeypatch) -> Iterator[Path]:
 
 
 def test_a_python_that_is_too_old_is_passed_over(old_python):
-    found = interpreter.find()
+    found = interpreter.find_interpreter()
     assert found.executable != str(old_python)
     assert found.version >= interpreter.OLDEST
 

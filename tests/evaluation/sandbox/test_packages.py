@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sandbox import Limits, PackagesError, Sandbox, SandboxJob, SandboxUnavailableError, packages, stage
+from evaluation.sandbox import (
+    Limits,
+    PackagesError,
+    Sandbox,
+    SandboxJob,
+    SandboxUnavailableError,
+    packages,
+    stage_packages,
+)
 from tests.thorough import tiers
 
 LIMITS = Limits(cpu_s=2, wall_s=8.0)
@@ -18,7 +26,7 @@ JOB = SandboxJob(PROGRAM, "newer", "", TEST)
 @pytest.fixture(scope="module", params=tiers())
 def equipped(request):
     try:
-        found = Sandbox.detect(only=request.param, packages=stage(("packaging",)))
+        found = Sandbox.detect(only=request.param, packages=stage_packages(("packaging",)))
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     yield found
@@ -59,23 +67,23 @@ def test_the_checker_does_not_get_the_packages(equipped):
 )
 def test_what_cannot_be_allowed_is_one_sentence_with_the_remedy(name, sentence):
     with pytest.raises(PackagesError, match=sentence):
-        stage((name,))
+        stage_packages((name,))
 
 
 def test_a_copy_that_somebody_changed_is_made_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(packages.tempfile, "gettempdir", lambda: str(tmp_path))
-    stage.cache_clear()
-    first = stage(("packaging",))
+    stage_packages.cache_clear()
+    first = stage_packages(("packaging",))
     module = Path(first.folder) / "packaging" / "version.py"
     whole = module.read_bytes()
     module.write_bytes(b"changed = True\n")
     (Path(first.folder) / "more.py").write_text("")
-    stage.cache_clear()
-    assert stage(("packaging",)) == first
+    stage_packages.cache_clear()
+    assert stage_packages(("packaging",)) == first
     assert module.read_bytes() == whole
     assert not (Path(first.folder) / "more.py").exists()
-    stage.cache_clear()
+    stage_packages.cache_clear()
 
 
 def test_no_names_are_no_packages():
-    assert stage(()) is None
+    assert stage_packages(()) is None

@@ -41,13 +41,13 @@ def tools(sandbox):
 
 def compiled(sandbox, tools, compiler, program=ECHO):
     """(exit code, output) of the compiler, then what the program answers to a line."""
-    with sandbox.programs(tools) as slot:
-        slot.put({"compiler.py": compiler, "source.txt": "text"})
+    with sandbox.open_program_slot(tools) as slot:
+        slot.write_files({"compiler.py": compiler, "source.txt": "text"})
         with RunningProgram(slot, tools.compile_limits, compiling=True) as step:
             step.wait()
         if step.exit_code:
             return step.exit_code, step.output.decode(), None
-        slot.put({"program.py": program})
+        slot.write_files({"program.py": program})
         with RunningProgram(slot, LIMITS) as running:
             return step.exit_code, step.output.decode(), running.ask(b"line\n")
 
@@ -115,8 +115,8 @@ EXCESSES = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("excess", EXCESSES)
 def test_a_compiler_is_limited_and_its_slot_goes_on(sandbox, tools, excess):
-    with sandbox.programs(tools) as slot:
-        slot.put({"compiler.py": EXCESSES[excess]})
+    with sandbox.open_program_slot(tools) as slot:
+        slot.write_files({"compiler.py": EXCESSES[excess]})
         compiler, reached = RunningProgram(slot, tools.compile_limits, compiling=True), False
         try:
             with compiler:
@@ -125,7 +125,7 @@ def test_a_compiler_is_limited_and_its_slot_goes_on(sandbox, tools, excess):
             reached = True
         assert reached or compiler.exit_code != 0
         assert slot.used_bytes() < 64 * 2**20
-        slot.put({})
+        slot.write_files({})
         assert slot.used_bytes() == 0
     assert compiled(sandbox, tools, "")[2] == b"LINE"
 

@@ -49,7 +49,7 @@ def test_every_probe_is_blocked(sandbox):
 
 def test_an_open_probe_refuses_the_tier_by_name():
     """Here Landlock is told to let everything be read, and the self-test has to see it."""
-    python = interpreter.find()
+    python = interpreter.find_interpreter()
     bare = Sandbox(Tier("landlock", landlock_required=True), replace(python, trees=("/",), hidden=()))
     try:
         reasons = bare.verify()
@@ -242,7 +242,7 @@ def test_a_test_that_cannot_be_loaded_is_never_a_candidate_failure(sandbox):
 
 
 def test_a_sandbox_that_cannot_start_says_so_and_blames_nobody():
-    python = replace(interpreter.find(), executable="/usr/bin/no-such-python")
+    python = replace(interpreter.find_interpreter(), executable="/usr/bin/no-such-python")
     for tier in (Tier("bwrap", namespaces=True), Tier("landlock", landlock_required=True)):
         result = Sandbox(tier, python).run(RIGHT, LIMITS)
         assert result.status == "sandbox_error"
@@ -250,9 +250,9 @@ def test_a_sandbox_that_cannot_start_says_so_and_blames_nobody():
 
 
 def test_a_guest_that_cannot_confine_itself_gets_no_code(monkeypatch):
-    broken = Filter(b"\0" * 8, filters.build().kill_calls, 0)
-    monkeypatch.setattr(filters, "build", lambda *_options: broken)
-    broken_sandbox = Sandbox(Tier("landlock", landlock_required=True), interpreter.find())
+    broken = Filter(b"\0" * 8, filters.build_filter().kill_calls, 0)
+    monkeypatch.setattr(filters, "build_filter", lambda *_options: broken)
+    broken_sandbox = Sandbox(Tier("landlock", landlock_required=True), interpreter.find_interpreter())
     try:
         result = broken_sandbox.run(RIGHT, LIMITS)
         assert result.status == "sandbox_error"
@@ -309,7 +309,7 @@ KILLED = """
 import sys
 from evaluation.sandbox import Limits, Sandbox, SandboxJob, zygotes
 sandbox = Sandbox.detect(only=sys.argv[1])
-print(zygotes.mark(), flush=True)
+print(zygotes.get_mark(), flush=True)
 program = "import time\\ndef f():\\n    time.sleep(100)\\n"
 sandbox.run(SandboxJob(program, "f", "", "def check(c):\\n    c()\\n"), Limits(wall_s=60))
 """
@@ -332,7 +332,7 @@ def test_nothing_survives_a_judge_that_is_killed_in_the_middle(sandbox):
 def test_jobs_of_stopped_work_end_and_the_sandbox_judges_on(sandbox):
     stop = threading.Event()
     endless = SandboxJob("def f():\n    while True:\n        pass\n", "f", "", "def check(c):\n    c()\n")
-    with supervisor.stop_with(stop):
+    with supervisor.stop_jobs_on(stop):
         stop.set()
         assert sandbox.run(endless, Limits(cpu_s=60, wall_s=60)).wall_s < 60
         assert supervisor.is_stopped()

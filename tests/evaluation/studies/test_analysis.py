@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from evaluation.metrics import BUDGET_GRID, MetricError, compute_wilson_interval
-from evaluation.outcomes import pass_all, pass_first
-from evaluation.studies.analysis import Analysis, Reached, analyse, find_distinguishing_budgets, list_study_budgets
+from evaluation.outcomes import compute_pass_all, compute_pass_first
+from evaluation.studies.analysis import Analysis, ShareReached, analyse, find_distinguishing_budgets, list_study_budgets
 from tests.evaluation.studies.making import MadeArm, Sample, arm, passing, score
 
 
@@ -54,7 +54,10 @@ def test_the_curve_of_each_arm_is_the_definition_at_every_budget(paper: list[Mad
     for each, of_arm in zip(paper, analysis.curves, strict=True):
         for budget in (*analysis.budgets, *(dice.uniform(0.1, 10.0) for _ in range(50))):
             (first, interval), (every, _) = of_arm.at(budget)
-            assert (first, every) == (pass_first(each.outcomes, budget), pass_all(each.outcomes, budget))
+            assert (first, every) == (
+                compute_pass_first(each.outcomes, budget),
+                compute_pass_all(each.outcomes, budget),
+            )
             assert interval == compute_wilson_interval(round(first * 40), 40)
 
 
@@ -150,10 +153,10 @@ def test_pass_all_has_its_own_frontier() -> None:
 def test_the_arm_that_reaches_a_share_first_is_named_and_a_share_nobody_reaches_has_none() -> None:
     found = analyse(score([passing("early", 5, 10, 1.25), passing("late", 7, 10, 3.5)], 4.0))
     assert found.reached == (
-        Reached(0.2, 1.25, "early"),
-        Reached(0.4, 1.25, "early"),
-        Reached(0.6, 3.5, "late"),
-        Reached(0.8, None, None),
+        ShareReached(0.2, 1.25, "early"),
+        ShareReached(0.4, 1.25, "early"),
+        ShareReached(0.6, 3.5, "late"),
+        ShareReached(0.8, None, None),
     )
     dear, cheap = passing("dear", 5, 10, cost_s=2.0), passing("cheap", 5, 10, cost_s=1.0)
     assert analyse(score([dear, cheap], 2.0)).reached[0].arm == "cheap"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evaluation.metrics import MetricError
-from evaluation.outcomes import pass_all, pass_first
+from evaluation.outcomes import compute_pass_all, compute_pass_first
 from tests.evaluation.studies.making import arm, passing, score
 
 
@@ -19,7 +19,7 @@ def test_each_row_is_the_same_task_for_all_arms_in_the_order_of_the_first() -> N
     backwards = replace(backwards, outcomes=backwards.outcomes[::-1])
     compared = score([a, b, backwards], 2.0)
     assert compared.task_ids == ("T/1", "T/2")
-    assert compared.outcomes.solved("first", 2.0).tolist() == [[False, True], [False, True], [False, True]]
+    assert compared.outcomes.find_solved("first", 2.0).tolist() == [[False, True], [False, True], [False, True]]
 
 
 def test_the_shares_are_those_of_the_metrics() -> None:
@@ -27,8 +27,8 @@ def test_the_shares_are_those_of_the_metrics() -> None:
     one = arm("a", [[(float(rng.uniform(0, 4)), bool(rng.random() < 0.4)) for _ in range(5)] for _ in range(20)])
     compared = score([one, passing("b", 3, 20)], 4.0)
     for budget in (1.0, 2.0, 4.0):
-        assert compared.share("first", 0, budget) == pass_first(one.outcomes, budget)
-        assert compared.share("all", 0, budget) == pass_all(one.outcomes, budget)
+        assert compared.share("first", 0, budget) == compute_pass_first(one.outcomes, budget)
+        assert compared.share("all", 0, budget) == compute_pass_all(one.outcomes, budget)
 
 
 def test_some_of_the_arms_over_the_first_tasks_are_what_they_are_alone() -> None:

@@ -126,7 +126,7 @@ def count(ctx: Context, table: type) -> int:
 
 def open_translation(ctx: Context) -> object:
     try:
-        registry.language("javascript").toolchain.find()
+        registry.load_language("javascript").toolchain.find()
     except ToolchainError as error:
         pytest.skip(f"no toolchain of JavaScript: {error}")
     arguments = {"dataset_id": str(store_dataset(ctx).id), "names": {"javascript": "additions-js"}}
@@ -267,9 +267,9 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
         setattr(owner, name, watched)
 
     if kind in ("build_from_code", "try_code"):
-        watch(run.State, "add", lambda _state, made: made.key)
-        watch(run.State, "save_recording", lambda *_: "recording")
-        watch(run.Maker, "make", lambda _maker, function: function.key, stores=False)
+        watch(run.BuildState, "add_result", lambda _state, made: made.key)
+        watch(run.BuildState, "save_recording", lambda *_: "recording")
+        watch(run.TaskMaker, "make", lambda _maker, function: function.key, stores=False)
     elif kind == "train_drafter":
         from decoding.training import collection, shards, trainer
         from tests.decoding.training.program import SMALL

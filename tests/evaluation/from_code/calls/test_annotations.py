@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluation.from_code.calls.annotations import keep_annotated, list_allowed_types
+from evaluation.from_code.calls.annotations import keep_typed_cases, list_allowed_types
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.recording import values
 
 
@@ -18,11 +18,11 @@ def function(signature):
 
 
 def calls(*arguments, **named):
-    return [Case(values.write((args, named)), str(args), Outcome("null")) for args in arguments]
+    return [Case(values.write((args, named)), str(args), CallOutcome("null")) for args in arguments]
 
 
 def kept(signature, given, least=2):
-    return [values.read_plain(call.call)[0] for call in keep_annotated(function(signature), given, least)]
+    return [values.read_plain(call.call)[0] for call in keep_typed_cases(function(signature), given, least)]
 
 
 def test_texts_for_a_number_are_left_out():

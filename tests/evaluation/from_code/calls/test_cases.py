@@ -7,16 +7,16 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.from_code.calls import cases
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.recording import values
-from evaluation.from_code.recording.values import Opaque
+from evaluation.from_code.recording.values import OpaqueObject
 from evaluation.sandbox import Limits
 
 NAN = float("nan")
 
 
 def case(*args, returned=None, raised=(), after=None, iterates=False, **kwargs):
-    outcome = Outcome(
+    outcome = CallOutcome(
         None if raised else values.write(returned), tuple(raised), None if after is None else values.write(after),
         iterates=iterates,
     )  # fmt: skip
@@ -60,7 +60,7 @@ REFUSED = {
 
 
 def judged(sandbox, one, body):
-    test = cases.source_of_test([one], frozenset())
+    test = cases.build_test([one], frozenset())
     task = Task("t", "def f(*args, **kwargs):\n", "f", test, "")
     return sandbox.judge(f"def f(*args, **kwargs):\n    {body}\n", task, Limits())
 
@@ -79,7 +79,7 @@ def test_other_behaviour_fails(sandbox, name):
 
 def test_values_that_stand_in_every_call_are_found():
     def thing(**attributes):
-        return Opaque({"object": ["m:Thing", None, [[name, part] for name, part in attributes.items()]]})
+        return OpaqueObject({"object": ["m:Thing", None, [[name, part] for name, part in attributes.items()]]})
 
     calls = [
         case(thing(mark="-", size=3, kind=None), 1, "a", limit=True),

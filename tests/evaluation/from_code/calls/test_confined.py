@@ -15,9 +15,9 @@ import pytest
 
 from evaluation.from_code.calls import confined
 from evaluation.from_code.calls.confined import Confinement
-from evaluation.from_code.calls.record import record
+from evaluation.from_code.calls.record import record_calls
 from evaluation.from_code.reasons import ProjectError
-from evaluation.from_code.source.find import find
+from evaluation.from_code.source.find import find_functions
 from evaluation.sandbox.tiers import Tier
 from tests.evaluation.from_code.wheels import PYTEST, copy_distributions
 
@@ -64,14 +64,18 @@ def public_folder() -> Iterator[Path]:
 def recorded(opened, confinement, tests, tmp_path, limit_s=60.0, **files):
     project = opened({"shop.py": SHOP, "test_shop.py": tests, **files})
     command = confinement.resolve("python -m pytest -q -p no:cacheprovider")
-    return record(project, find(project), [command], tmp_path / "record", limit_s, confinement=confinement)
+    return record_calls(
+        project, find_functions(project), [command], tmp_path / "record", limit_s, confinement=confinement
+    )
 
 
 def test_calls_are_recorded_as_outside(opened, confinement, tmp_path):
     inside = recorded(opened, confinement, TESTS, tmp_path)
     assert (inside.exit_code, inside.unread) == (0, {}), inside.output
     project = opened()
-    outside = record(project, find(project), [[sys.executable, "-m", "pytest", "-q"]], tmp_path / "other", 60.0)
+    outside = record_calls(
+        project, find_functions(project), [[sys.executable, "-m", "pytest", "-q"]], tmp_path / "other", 60.0
+    )
     assert inside.calls == outside.calls
     assert len(inside.calls["shop.py:total:2"]) == 3
     assert inside.covering.tests == outside.covering.tests

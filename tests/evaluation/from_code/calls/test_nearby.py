@@ -9,15 +9,15 @@ import pytest
 
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.nearby import list_nearby
-from evaluation.from_code.calls.observe import Outcome
-from evaluation.from_code.calls.recorded import digest_of
+from evaluation.from_code.calls.observe import CallOutcome
+from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.recording import values
-from evaluation.from_code.recording.values import Opaque
+from evaluation.from_code.recording.values import OpaqueObject
 
 
 def case(*args, **kwargs):
     call = values.write((args, kwargs))
-    return Case(call, digest_of(call), Outcome())
+    return Case(call, compute_digest(call), CallOutcome())
 
 
 def nearby(source, *cases, limit=200):
@@ -74,7 +74,7 @@ def test_an_argument_without_a_default_is_not_left_out():
 
 
 def thing(**attributes):
-    return Opaque({"object": ["m:Thing", None, [list(each) for each in attributes.items()]]})
+    return OpaqueObject({"object": ["m:Thing", None, [list(each) for each in attributes.items()]]})
 
 
 def states(*things):
@@ -123,15 +123,15 @@ def test_an_argument_takes_the_value_of_another_one_of_its_type():
 
 
 def test_a_constructor_of_an_exception_keeps_the_arguments_that_it_was_made_with():
-    made = Opaque({"object": ["m:OddError", ["a b", 1], []]})
-    bare = Opaque({"object": ["m:Thing", None, []]})
+    made = OpaqueObject({"object": ["m:OddError", ["a b", 1], []]})
+    bare = OpaqueObject({"object": ["m:Thing", None, []]})
     source = "def __init__(self, text, number): ..."
     assert nearby(source, case(made, "a b", 1), case(made, "c d", 2)) == []
     assert nearby(source, case(bare, "a b", 1), case(bare, "c d", 2))
 
 
 def test_objects_that_other_methods_were_called_on_take_the_receivers_place():
-    other, stranger = thing(items=1, dead=1), Opaque({"object": ["m:Stranger", None, []]})
+    other, stranger = thing(items=1, dead=1), OpaqueObject({"object": ["m:Stranger", None, []]})
     node = ast.parse("def f(self, x): ...").body[0]
     found = list_nearby([case(thing(items=1, dead=0), 5)], node, 50, [other, stranger])
     calls = [values.read_plain(call)[0] for call in found]

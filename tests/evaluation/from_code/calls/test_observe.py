@@ -9,16 +9,16 @@ from dataclasses import replace
 import pytest
 
 from evaluation.from_code.calls.observe import (
-    Outcome,
-    Program,
+    CallOutcome,
+    PlacedFunction,
     UnobservableError,
     Variant,
-    list_noticed,
     observe_all,
     observe_each,
+    run_variants_on_cases,
 )
-from evaluation.from_code.placing.inside import MAX_ITEMS
-from evaluation.from_code.placing.spec import Spec
+from evaluation.from_code.placing.module_runner import MAX_ITEMS
+from evaluation.from_code.placing.spec import FunctionPlacement
 from evaluation.from_code.placing.steps import MAX_STEPS
 from evaluation.from_code.reasons import SandboxFaultError
 from evaluation.from_code.recording import values
@@ -30,8 +30,8 @@ def program(source, name="f"):
     tree = ast.parse(source)
     node = next(n for n in tree.body if getattr(n, "name", "") == name)
     lines = source.splitlines(keepends=True)
-    spec = Spec("m", False, name, "".join(lines[: node.lineno - 1]), "".join(lines[node.end_lineno :]))
-    return Program(spec, ast.unparse(node))
+    spec = FunctionPlacement("m", False, name, "".join(lines[: node.lineno - 1]), "".join(lines[node.end_lineno :]))
+    return PlacedFunction(spec, ast.unparse(node))
 
 
 def outcomes_of(*arguments):
@@ -157,9 +157,14 @@ def test_variants_are_compared_case_by_case_and_one_that_never_ends_is_stopped_b
         "raise ValueError",
     ]
     variants = [f"def f(x):\n {body}\n" for body in bodies]
-    found = list_noticed(sandbox, original, cases, [Variant(source, (0, 1, 2), first=True) for source in variants])
+    found = run_variants_on_cases(
+        sandbox, original, cases, [Variant(source, (0, 1, 2), first=True) for source in variants]
+    )
     assert found == [[], [1], [0], [0], [0]]
-    assert list_noticed(sandbox, original, cases, [Variant(source, (0, 2)) for source in variants[:2]]) == [[], [2]]
+    assert run_variants_on_cases(sandbox, original, cases, [Variant(source, (0, 2)) for source in variants[:2]]) == [
+        [],
+        [2],
+    ]
 
 
 def test_a_variant_that_spoils_the_module_for_others_is_judged_apart(sandbox):
@@ -167,7 +172,7 @@ def test_a_variant_that_spoils_the_module_for_others_is_judged_apart(sandbox):
     cases = [(text, {"returned": 2}, 10, None) for text in calls(1)]
     bodies = ["return TABLE.clear()", "return TABLE[1]", "return TABLE[x]"]
     variants = [f"def f(x):\n {body}\n" for body in bodies]
-    found = list_noticed(sandbox, original, cases, [Variant(source, (0,), first=True) for source in variants])
+    found = run_variants_on_cases(sandbox, original, cases, [Variant(source, (0,), first=True) for source in variants])
     assert found == [[0], [], []]
 
 
@@ -200,13 +205,13 @@ def test_of_an_object_that_a_variant_leaves_alone_only_views_that_run_it_are_com
     case = f'{{"tuple":[{{"tuple":[{box}]}},{{"dict":[]}}]}}', outcome.as_row(), outcome.steps, outcome.dependent
     bodies = ["return box._size", "box._size += 1; return 2", "return 2", "return box.__dict__.get('_size', 0)"]
     variants = [Variant(f"def f(box):\n {body}\n", (0,)) for body in bodies]
-    assert list_noticed(sandbox, original, [case], variants) == [[], [0], [0], []]
+    assert run_variants_on_cases(sandbox, original, [case], variants) == [[], [0], [0], []]
     without = case[0], replace(outcome, seen=None).as_row(), *case[2:]
-    assert list_noticed(sandbox, original, [without], variants) == [[], [], [], []]
+    assert run_variants_on_cases(sandbox, original, [without], variants) == [[], [], [], []]
 
 
 def test_views_that_differ_or_hold_an_address_are_no_part_of_an_outcome():
-    one = Outcome("1", seen=json.dumps([[["size", 2], ["stamp", 5], ["__repr__", "<Box at 0x7f00aa11bb22>"]], []]))
-    two = Outcome("1", seen=json.dumps([[["size", 2], ["stamp", 6], ["__repr__", "<Box at 0x7f00aa11bb22>"]], []]))
+    one = CallOutcome("1", seen=json.dumps([[["size", 2], ["stamp", 5], ["__repr__", "<Box at 0x7f00aa11bb22>"]], []]))
+    two = CallOutcome("1", seen=json.dumps([[["size", 2], ["stamp", 6], ["__repr__", "<Box at 0x7f00aa11bb22>"]], []]))
     assert json.loads(one.keep_common_views(two).seen) == [[["size", 2]], []]
-    assert one.keep_common_views(Outcome("1")).seen is None
+    assert one.keep_common_views(CallOutcome("1")).seen is None

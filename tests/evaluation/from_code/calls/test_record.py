@@ -10,11 +10,11 @@ import psutil
 import pytest
 
 from evaluation.from_code.calls.commands import resolve_command
-from evaluation.from_code.calls.record import record
+from evaluation.from_code.calls.record import record_calls
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.recording import calls as recorder
 from evaluation.from_code.recording import values
-from evaluation.from_code.source.find import find
+from evaluation.from_code.source.find import find_functions
 from evaluation.from_code.source.project import open_project
 
 CART = '''
@@ -56,7 +56,7 @@ def run(opened, tmp_path, test, limit_s=60, **files):
     project = opened(cart=CART, **files)
     (project.root / "run_tests.py").write_text("import cart\n" + test)
     command = [sys.executable, str(project.root / "run_tests.py")]
-    return record(project, find(project), [command], tmp_path / "state", limit_s)
+    return record_calls(project, find_functions(project), [command], tmp_path / "state", limit_s)
 
 
 def by_name(recording):
@@ -127,7 +127,7 @@ def test_which_calls_are_kept_does_not_depend_on_their_order(opened, tmp_path):
     up = run(opened, tmp_path, test.format("range(1000)"))
     down = run(opened, tmp_path, test.format("range(999, -1, -1)"))
     assert by_name(up)["nested"] == by_name(down)["nested"]
-    assert recorder.KEPT <= len(by_name(up)["nested"]) <= recorder.KEPT + 2 * recorder.KEPT_OF_A_KIND
+    assert recorder.MAX_CALLS <= len(by_name(up)["nested"]) <= recorder.MAX_CALLS + 2 * recorder.MAX_CALLS_OF_A_KIND
 
 
 def test_calls_that_name_a_folder_of_this_machine_are_dropped(opened, tmp_path):
@@ -168,7 +168,7 @@ def test_tests_with_hypothesis_draw_the_same_inputs_in_every_recording(opened, t
     """)
     )
     command = [sys.executable, "-m", "pytest", "-q"]
-    recording = record(project, find(project), [command], tmp_path / "state", 60)
+    recording = record_calls(project, find_functions(project), [command], tmp_path / "state", 60)
     assert min(len(by_name(recording)[name]) for name in ("total", "caller")) >= 20
 
 
@@ -176,7 +176,7 @@ def test_calls_that_do_not_repeat_are_dropped_and_cost_none_of_those_that_do(ope
     test = "import time, uuid\nfor i in range(200):\n    cart.nested([time.time_ns()])\n    cart.nested([i])\n"
     first = by_name(run(opened, tmp_path, test + "cart.nested([0, uuid.uuid4().int])\n"))["nested"]
     assert max(as_given(call)[0][0][0] for call in first) < 200
-    assert len(first) >= recorder.KEPT
+    assert len(first) >= recorder.MAX_CALLS
     assert first == by_name(run(opened, tmp_path, test))["nested"]
 
 
@@ -297,7 +297,7 @@ def test_the_programs_beside_the_projects_interpreter_come_first_on_path(opened,
     script.write_text("#!/bin/sh\nexec python -c 'import cart; cart.nested([1])'\n")
     script.chmod(0o755)
     python = str(folder / "python")
-    recording = record(project, find(project), [["check"]], tmp_path / "state", 60, python=python)
+    recording = record_calls(project, find_functions(project), [["check"]], tmp_path / "state", 60, python=python)
     assert "nested" in by_name(recording), recording.output
 
 
@@ -316,7 +316,7 @@ def test_how_the_tests_failed_is_told(opened, tmp_path, test, failure):
 def test_the_output_is_that_of_the_command_that_failed(opened, tmp_path):
     project = opened(cart=CART)
     commands = [[sys.executable, "-c", f"print({n})\nraise SystemExit({n})"] for n in (0, 3, 0)]
-    recording = record(project, find(project), commands, tmp_path / "state", 60)
+    recording = record_calls(project, find_functions(project), commands, tmp_path / "state", 60)
     assert (recording.exit_code, recording.last_lines) == (3, ["3"])
 
 
@@ -355,7 +355,7 @@ def test_modules_that_python_loads_before_the_recorder_are_recorded_too(tmp_path
     project = open_project("posixpath", sys.executable)
     test = tmp_path / "run_tests.py"
     test.write_text("from posixpath import expandvars as expand\nassert expand('a$') == 'a$'\n")
-    recording = record(project, find(project), [[sys.executable, str(test)]], tmp_path / "state", 30)
+    recording = record_calls(project, find_functions(project), [[sys.executable, str(test)]], tmp_path / "state", 30)
     assert recording.calls, recording.output
 
 
@@ -365,7 +365,7 @@ def test_functions_that_the_recorder_itself_calls_can_be_recorded(tmp_path):
     test.write_text(
         "import posixpath\nassert posixpath.realpath('/') == '/'\nassert posixpath.commonpath(['/a/b', '/a']) == '/a'\n"
     )
-    recording = record(project, find(project), [[sys.executable, str(test)]], tmp_path / "state", 30)
+    recording = record_calls(project, find_functions(project), [[sys.executable, str(test)]], tmp_path / "state", 30)
     assert recording.exit_code == 0, recording.output
     assert "commonpath" in by_name(recording)
 
@@ -373,7 +373,7 @@ def test_functions_that_the_recorder_itself_calls_can_be_recorded(tmp_path):
 def test_a_command_that_does_not_exist_is_one_sentence_with_the_remedy(opened, tmp_path):
     project = opened(cart=CART)
     with pytest.raises(ProjectError, match=r"cannot be started: no-such-python: .* --tests"):
-        record(project, find(project), [["no-such-python", "-m", "pytest"]], tmp_path / "state", 5)
+        record_calls(project, find_functions(project), [["no-such-python", "-m", "pytest"]], tmp_path / "state", 5)
 
 
 def test_a_test_that_waits_forever_is_ended_and_named_and_the_others_run(opened, tmp_path):
@@ -397,7 +397,7 @@ def test_starts_a_program_without_the_plugin():
 """
     project = opened({"test_cart.py": tests}, cart=CART)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    recording = record(project, find(project), [command], tmp_path / "state", 60, quiet_s=0.5)
+    recording = record_calls(project, find_functions(project), [command], tmp_path / "state", 60, quiet_s=0.5)
     assert recording.covering.ended == ["test_cart.py::test_waits"]
     assert "1 failed, 2 passed" in recording.output
     assert sorted(values.read(call.returned) for call in by_name(recording)["nested"]) == [[2], [4], [6]]
@@ -416,14 +416,14 @@ def test_finalizers_that_run_after_python_restored_its_builtins_call_functions_a
     (project.root / "run_tests.py").write_text(textwrap.dedent(held))
     command = [sys.executable, "-c", "import subprocess, sys\nsys.exit('ended with [2]' not in subprocess.run("
                "[sys.executable, 'run_tests.py'], capture_output=True, text=True).stdout)"]  # fmt: skip
-    recording = record(project, find(project), [command], tmp_path / "state", 60)
+    recording = record_calls(project, find_functions(project), [command], tmp_path / "state", 60)
     assert recording.exit_code == 0
 
 
 def test_a_function_whose_later_calls_count_no_more_runs_no_code_of_the_recorder(opened, tmp_path):
     test = f"""
 import sys
-for number in range({recorder.MAX_SEEN} + 2):
+for number in range({recorder.MAX_EXAMINED} + 2):
     cart.nested([])
 called = []
 sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
@@ -448,7 +448,7 @@ def test_few():
 """
     project = opened({"test_cart.py": tests}, cart=CART)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    covering = record(project, find(project), [command], tmp_path / "state", 60).covering
+    covering = record_calls(project, find_functions(project), [command], tmp_path / "state", 60).covering
     counts = {test: {key.split(":")[1]: n for key, n in calls.items()} for test, calls in covering.tests.items()}
     assert counts == {
         "test_cart.py::test_many": {"nested": 3000},

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from evaluation.from_code.calls.cases import Case, keep_repeatable, shown_case
-from evaluation.from_code.calls.observe import Outcome
-from evaluation.from_code.calls.recorded import read_recorded
+from evaluation.from_code.calls.cases import Case, format_case, keep_repeatable
+from evaluation.from_code.calls.observe import CallOutcome
+from evaluation.from_code.calls.recorded import read_recorded_calls
 from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.placing import spec
 from evaluation.from_code.reasons import ExcludedError
@@ -55,7 +55,7 @@ def test_other_values_are_not(value):
 
 
 def case(*args, returned=None):
-    return Case(values.write((args, {})), "", Outcome(values.write(returned), (), None), True)
+    return Case(values.write((args, {})), "", CallOutcome(values.write(returned), (), None), True)
 
 
 def test_cases_with_them_are_dropped():
@@ -75,7 +75,7 @@ def test_recorded_calls_with_them_are_dropped_unless_a_function_has_no_others(tm
         for number, (key, text) in enumerate(rows)
     ]
     (tmp_path / "calls.jsonl").write_text("\n".join(lines) + "\n")
-    found = read_recorded(tmp_path, {key for key, _text in rows}, ()).calls
+    found = read_recorded_calls(tmp_path, {key for key, _text in rows}, ()).calls
     assert {key: [call.returned for call in calls] for key, calls in found.items()} == {
         "m.py:both:1": ['"x"'],
         "m.py:alone:2": [f'"{dt.date.today()}"'],
@@ -83,6 +83,6 @@ def test_recorded_calls_with_them_are_dropped_unless_a_function_has_no_others(tm
 
 
 def test_objects_in_sets_are_shown_by_their_names_in_one_order():
-    one = case({spec.Spec, spec.SpecError, frozenset([spec.Spec])}, returned=frozenset())
-    text = shown_case(one, "f")
+    one = case({spec.FunctionPlacement, spec.PlacementError, frozenset([spec.FunctionPlacement])}, returned=frozenset())
+    text = format_case(one, "f")
     assert text == "f({Spec, SpecError, frozenset({Spec})}) returns frozenset()"

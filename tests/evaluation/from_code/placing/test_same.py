@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from evaluation.from_code.placing.same import agrees, same
+from evaluation.from_code.placing.tree_equality import agrees, same
 from evaluation.from_code.recording import values
 
 

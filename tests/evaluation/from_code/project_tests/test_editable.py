@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.from_code.project_tests.covering import read_covering
-from evaluation.from_code.project_tests.files import installed_files
-from evaluation.from_code.source.closure import Sources
+from evaluation.from_code.project_tests.covering import read_calls_by_test
+from evaluation.from_code.project_tests.files import read_installed_files
+from evaluation.from_code.source.closure import ModuleSources
 from evaluation.from_code.source.project import open_project
 
 
@@ -46,8 +46,8 @@ def places(tmp_path: Path) -> Path:
 
 
 def test_a_package_in_editable_mode_comes_whole_and_under_its_name(places: Path) -> None:
-    covering = read_covering(places / "seen", set())
-    files, names = installed_files(open_project(str(places / "shop"), "python3"), covering)
+    covering = read_calls_by_test(places / "seen", set())
+    files, names = read_installed_files(open_project(str(places / "shop"), "python3"), covering)
     assert set(files) == {
         "dep-1.0.dist-info/METADATA", "dep/__init__.py", "dep/inner/__init__.py", "dep/inner/table.json",
         "pytest/__init__.py",
@@ -56,7 +56,7 @@ def test_a_package_in_editable_mode_comes_whole_and_under_its_name(places: Path)
 
 
 def test_recorded_calls_find_its_modules_too(places: Path) -> None:
-    covering = read_covering(places / "seen", set())
-    module = Sources(open_project(str(places / "shop"), "python3"), covering.path).module("dep.inner")
+    covering = read_calls_by_test(places / "seen", set())
+    module = ModuleSources(open_project(str(places / "shop"), "python3"), covering.path).find_module("dep.inner")
     assert module is not None
     assert module.is_package

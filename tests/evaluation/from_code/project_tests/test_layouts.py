@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.from_code.calls.record import record
+from evaluation.from_code.calls.record import record_calls
 from evaluation.from_code.project_tests.options import select_options
-from evaluation.from_code.project_tests.suite import prepare
-from evaluation.from_code.source.find import find
+from evaluation.from_code.project_tests.suite import prepare_suite
+from evaluation.from_code.source.find import find_functions
 from evaluation.from_code.source.project import open_project
 from evaluation.sandbox import Sandbox
 
@@ -81,8 +81,8 @@ def test_the_tests_of_a_layout_run_in_the_sandbox(layout: str, tmp_path: Path, m
     project = open_project(str(tmp_path / "repository" / folder), sys.executable)
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
 
-    recording = record(project, find(project), [command], tmp_path / "state", 120)
-    suite = prepare(Sandbox.detect(), project, recording.covering)
+    recording = record_calls(project, find_functions(project), [command], tmp_path / "state", 120)
+    suite = prepare_suite(Sandbox.detect(), project, recording.covering)
     suite.close()
 
     assert (suite.refused, suite.failures) == ("", {})

@@ -11,11 +11,11 @@ import pytest
 
 from evaluation.dataset_files import parse_dataset
 from evaluation.from_code.build import Options
-from evaluation.from_code.project_tests.suite import _each_once
-from evaluation.from_code.run import Finished, run, state_of
+from evaluation.from_code.project_tests.suite import _run_each_once
+from evaluation.from_code.run import FinishedDataset, build_dataset, open_state
 from evaluation.from_code.source.project import open_project
 from evaluation.grading import Grader
-from evaluation.project_tests.running import Outcomes
+from evaluation.project_tests.running import SuiteOutcomes
 from evaluation.sandbox import Sandbox, SandboxResult
 from evaluation.verdicts import Status, Trust
 
@@ -119,39 +119,39 @@ pytestmark = pytest.mark.slow
 
 
 class _Silent:
-    def recording(self, command: object, seconds: float) -> None: ...
+    def on_recording(self, command: object, seconds: float) -> None: ...
 
     def generating(self, done: int, total: int) -> None: ...
 
-    def testing(self, done: int, total: int) -> None: ...
+    def on_testing(self, done: int, total: int) -> None: ...
 
-    def checking(self, done: int, total: int, made: object) -> None: ...
+    def on_checking(self, done: int, total: int, made: object) -> None: ...
 
 
 @pytest.fixture(scope="module")
-def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Finished]:
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], FinishedDataset]:
     folder = tmp_path_factory.mktemp("project")
     (folder / "bus.py").write_text(SOURCE)
     (folder / "test_bus.py").write_text(TESTS)
 
-    def made(state: str, judge: str = "tests") -> Finished:
+    def made(state: str, judge: str = "tests") -> FinishedDataset:
         project = open_project(str(folder), sys.executable)
         command = [[sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]]
         options = Options(judge=judge)
-        place = state_of(folder.parent / state, project, command, options)
+        place = open_state(folder.parent / state, project, command, options)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the plugins of this suite are not the project's
-            return run(Sandbox.detect(), project, command, place, options, _Silent())
+            return build_dataset(Sandbox.detect(), project, command, place, options, _Silent())
 
     return made
 
 
 @pytest.fixture(scope="module")
-def finished(make: Callable[[str], Finished]) -> Finished:
+def finished(make: Callable[[str], FinishedDataset]) -> FinishedDataset:
     return make("first")
 
 
-def test_a_method_of_objects_and_functions_becomes_a_task_with_its_tests(finished: Finished) -> None:
+def test_a_method_of_objects_and_functions_becomes_a_task_with_its_tests(finished: FinishedDataset) -> None:
     (row,) = [row for row in finished.result.completion if row["entry_point"] == "Bus.publish"]
 
     assert row["source"]["judge"] == "tests"
@@ -163,7 +163,7 @@ def test_a_method_of_objects_and_functions_becomes_a_task_with_its_tests(finishe
     assert row["prompt"].endswith('returns how many took it."""\n')
 
 
-def test_what_nothing_describes_is_unstated_and_a_surviving_mutant_makes_tests_weak(finished: Finished) -> None:
+def test_what_nothing_describes_is_unstated_and_a_surviving_mutant_makes_tests_weak(finished: FinishedDataset) -> None:
     sources = {row["entry_point"]: row["source"] for row in finished.result.completion}
     assert any("neither docstring nor example" in text for text in sources["saved"]["unstated"])
     assert not any("neither docstring nor example" in text for text in sources["Bus.publish"]["unstated"])
@@ -173,20 +173,20 @@ def test_what_nothing_describes_is_unstated_and_a_surviving_mutant_makes_tests_w
     }
 
 
-def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished: Finished) -> None:
+def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished: FinishedDataset) -> None:
     reasons = {made.key.split(":")[1]: made.reason for made in finished.result.made if made.row is None}
 
     assert reasons["Bus.untested"] == "has tests that miss more than a fifth of its mutants"
     assert reasons["listening"] == "is called by tests that do not pass in the sandbox"
-    unlocks = {each.reason: each.unlock for each in finished.coverage().left_out}
+    unlocks = {each.reason: each.unlock for each in finished.compute_coverage().left_out}
     assert "without network" in unlocks[reasons["listening"]]
-    coverage = finished.coverage()
+    coverage = finished.compute_coverage()
     assert coverage.called == 6
     assert coverage.covered_share == coverage.tasks / 6
     assert any("test_listening" in test for test in finished.suite.failures)
 
 
-def test_a_task_whose_tests_write_files_says_so(finished: Finished) -> None:
+def test_a_task_whose_tests_write_files_says_so(finished: FinishedDataset) -> None:
     writes = {
         row["entry_point"]: row["project_tests"].get("writes", False)
         for row in finished.result.completion
@@ -196,30 +196,34 @@ def test_a_task_whose_tests_write_files_says_so(finished: Finished) -> None:
     assert (writes["saved"], writes["Bus.publish"]) == (True, False)
 
 
-def test_the_same_project_gives_the_same_bytes(make: Callable[[str], Finished], finished: Finished) -> None:
+def test_the_same_project_gives_the_same_bytes(
+    make: Callable[[str], FinishedDataset], finished: FinishedDataset
+) -> None:
     again = make("second")
 
-    assert again.completion_file() == finished.completion_file()
-    assert again.infilling_file() == finished.infilling_file()
+    assert again.build_completion_file() == finished.build_completion_file()
+    assert again.build_infilling_file() == finished.build_infilling_file()
     assert again.suite.files is not None
     assert finished.suite.files is not None
     assert again.suite.files.archives == finished.suite.files.archives
 
 
-def test_a_grader_with_the_archives_judges_answers_and_one_without_says_what_is_missing(finished: Finished) -> None:
-    dataset = parse_dataset(finished.completion_file(), "bus", "bus.jsonl")
+def test_a_grader_with_the_archives_judges_answers_and_one_without_says_what_is_missing(
+    finished: FinishedDataset,
+) -> None:
+    dataset = parse_dataset(finished.build_completion_file(), "bus", "bus.jsonl")
     assert finished.suite.files is not None
     (task,) = [task for task in dataset.tasks if task.entry_point == "Bus.publish"]
     elsewhere = Grader(Sandbox.detect(), archives=finished.suite.files.archives.get)
-    right = elsewhere.judge(task.program(task.canonical_solution), task)
-    wrong = elsewhere.judge(task.program("        return len(self.listeners)\n"), task)
+    right = elsewhere.judge(task.build_program(task.canonical_solution), task)
+    wrong = elsewhere.judge(task.build_program("        return len(self.listeners)\n"), task)
 
     assert (right.status, right.trust) == (Status.PASSED, Trust.IN_GUEST)
     assert wrong.status == Status.WRONG_ANSWER
-    content = json.loads(finished.completion_file().splitlines()[0])
+    content = json.loads(finished.build_completion_file().splitlines()[0])
     content["project_tests"]["project"] = "0" * 64
     (foreign,) = parse_dataset(json.dumps(content).encode(), "bus", "bus.jsonl").tasks
-    lacking = elsewhere.judge(foreign.program(foreign.canonical_solution), foreign)
+    lacking = elsewhere.judge(foreign.build_program(foreign.canonical_solution), foreign)
     assert lacking.status == Status.SANDBOX_ERROR
     assert "is not in this database" in lacking.detail
 
@@ -227,26 +231,26 @@ def test_a_grader_with_the_archives_judges_answers_and_one_without_says_what_is_
 def test_a_test_that_ends_its_process_is_named_and_those_behind_it_run() -> None:
     """The third test never ends; a run has time for two tests beside it."""
 
-    def run(tests: Sequence[str]) -> Outcomes:
+    def run(tests: Sequence[str]) -> SuiteOutcomes:
         ended = list(tests).index("hangs") if "hangs" in tests else len(tests)
         passed = list(tests)[: min(2, ended)]
         left = list(tests)[len(passed) :]
         status = Status.TIMEOUT if left else Status.PASSED
-        return Outcomes(SandboxResult(status, "no end"), passed, {}, left)
+        return SuiteOutcomes(SandboxResult(status, "no end"), passed, {}, left)
 
-    passed, failed = _each_once("test_x.py", ["a", "b", "hangs", "c", "d", "e"], run)
+    passed, failed = _run_each_once("test_x.py", ["a", "b", "hangs", "c", "d", "e"], run)
     assert (passed, failed) == ({"a", "b", "c", "d", "e"}, {"hangs": "no end"})
 
 
-def test_a_dataset_file_with_a_broken_spec_is_refused(finished: Finished) -> None:
-    content = json.loads(finished.completion_file().splitlines()[0])
+def test_a_dataset_file_with_a_broken_spec_is_refused(finished: FinishedDataset) -> None:
+    content = json.loads(finished.build_completion_file().splitlines()[0])
     content["project_tests"]["file"] = "../bus.py"
 
     with pytest.raises(ValueError, match="must lie inside the project"):
         parse_dataset(json.dumps(content).encode(), "bus", "bus.jsonl")
 
 
-def test_the_archives_have_no_hidden_file_and_no_path_of_the_machine(finished: Finished, tmp_path: Path) -> None:
+def test_the_archives_have_no_hidden_file_and_no_path_of_the_machine(finished: FinishedDataset, tmp_path: Path) -> None:
     from evaluation.project_tests.archive import unpack
 
     assert finished.suite.files is not None

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from evaluation.from_code import recording
-from evaluation.from_code.calls.record import record
+from evaluation.from_code.calls.record import record_calls
 from evaluation.from_code.recording import values
-from evaluation.from_code.source.find import find
+from evaluation.from_code.source.find import find_functions
 
 FILES = sorted(Path(recording.__file__).parent.glob("*.py"))
 MINORS = range(9, 16)
@@ -55,7 +55,7 @@ def test_it_records_under_every_python_of_this_machine(minor, opened, tmp_path):
     test.write_text(
         "import shop\nshop.f([1])\nlist(shop.g(2))\ntry:\n    shop.f([], c=1)\nexcept KeyError:\n    pass\n"
     )
-    recording = record(project, find(project), [[python, str(test)]], tmp_path / "state", 60)
+    recording = record_calls(project, find_functions(project), [[python, str(test)]], tmp_path / "state", 60)
     assert recording.exit_code == 0, recording.output
     f, g = recording.calls["shop.py:f:1"], recording.calls["shop.py:g:9"]
     assert sorted((values.read(call.call), call.returned, call.raised[:1]) for call in f) == [

@@ -42,7 +42,7 @@ def test_plain_reading_keeps_objects_as_texts_that_are_written_back():
     text = values.write([1, OrderedDict(a=[2])])
     plain = values.read_plain(text)
     assert plain[0] == 1
-    assert isinstance(plain[1], values.Opaque)
+    assert isinstance(plain[1], values.OpaqueObject)
     assert values.write(plain) == text
     assert not values.is_plain(text)
     assert values.is_plain(values.write([1, {2: (3.0, b"")}]))

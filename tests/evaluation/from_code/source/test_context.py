@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.context import CONTEXTS, frame_of, prompt_of, solution_of
-from evaluation.from_code.source.find import find
+from evaluation.from_code.source.context import CONTEXTS, build_frame, build_prompt, read_solution
+from evaluation.from_code.source.find import find_functions
 from evaluation.source import compile_error, parse_open
 
 STORE = (
@@ -79,12 +79,12 @@ def project(opened):
 
 
 def function(project, name):
-    return next(f for f in find(project) if f.qualified == name)
+    return next(f for f in find_functions(project) if f.qualified == name)
 
 
 def test_a_function_is_shown_with_its_class_helpers_constants_and_imports(project):
     add = function(project, "Shelf.add")
-    text = prompt_of(project, add)
+    text = build_prompt(project, add)
     assert "\nimport math\nfrom typing import List\nfrom .low import base as up\n" in text, "helper needs them"
     assert "    29: 29,\n}\n" in text, "there is room for the whole constant"
     assert "return SIZES + [math.floor(x)]" in text
@@ -94,11 +94,11 @@ def test_a_function_is_shown_with_its_class_helpers_constants_and_imports(projec
     )
     assert 'def other(self):\n        """Another method."""\n        ...\n' in text
     assert text.endswith('    def add(self, thing, amount=1):\n        """Adds a thing."""\n')
-    assert solution_of(add).startswith("        if amount > self.limit")
+    assert read_solution(add).startswith("        if amount > self.limit")
 
 
 def test_a_constructor_is_shown_with_the_attributes_of_its_class(project):
-    assert "    # attributes: size, seen\n" in prompt_of(project, function(project, "Shelf.__init__"))
+    assert "    # attributes: size, seen\n" in build_prompt(project, function(project, "Shelf.__init__"))
 
 
 @pytest.mark.parametrize("kind", CONTEXTS)
@@ -106,25 +106,25 @@ def test_a_constructor_is_shown_with_the_attributes_of_its_class(project):
 @pytest.mark.parametrize("before", [3, 25, 200])
 def test_every_prompt_and_frame_parses_with_the_body_of_its_function(project, name, kind, before):
     found = function(project, name)
-    for head in (prompt_of(project, found, kind, before, ["f(1) returns 2"]), frame_of(found)):
+    for head in (build_prompt(project, found, kind, before, ["f(1) returns 2"]), build_frame(found)):
         assert parse_open(head) is not None
-        assert compile_error(head + solution_of(found)) is None
+        assert compile_error(head + read_solution(found)) is None
 
 
 def test_examples_are_shown_where_asked_for(project):
-    text = prompt_of(project, function(project, "Shelf.add"), examples=["a(1) returns 2"])
+    text = build_prompt(project, function(project, "Shelf.add"), examples=["a(1) returns 2"])
     assert "    # For example:\n    # a(1) returns 2\n    def add" in text
 
 
 def test_the_file_is_shown_as_far_as_it_fits_and_with_its_imports(project):
-    text = prompt_of(project, function(project, "Shelf.add"), "file", 12)
+    text = build_prompt(project, function(project, "Shelf.add"), "file", 12)
     assert text.startswith("import json\nimport math, os\n")
     assert "class Shelf(dict):\n    @property\n    def free" in text
     assert "SIZES" not in text
 
 
 def test_the_repository_adds_what_the_file_imports_from_the_project(project):
-    text = prompt_of(project, function(project, "Shelf.add"), "repository")
+    text = build_prompt(project, function(project, "Shelf.add"), "repository")
     assert '# from pkg.low:\n# def base(x):\n#     """Low."""' in text
 
 
@@ -135,7 +135,7 @@ def test_a_long_context_is_cut_to_what_the_function_names_and_to_what_is_near(op
     source = f"{helpers}class Long:\n    def __init__(self):\n        pass\n{methods}"
     project = opened(m=f"{source}    def target(self, x):\n        return {calls} + self.m7(x)\n")
 
-    text = prompt_of(project, function(project, "Long.target"))
+    text = build_prompt(project, function(project, "Long.target"))
 
     assert 15_000 < len(text) <= 16_000
     assert [name for name in ("h0", "h39", "__init__", "m7", "m199") if f"def {name}(" not in text] == []
@@ -146,7 +146,7 @@ def test_a_long_context_is_cut_to_what_the_function_names_and_to_what_is_near(op
 def test_a_prompt_whose_own_part_is_too_long_makes_no_task(opened):
     project = opened(m=f'def target(x):\n    """{"y" * 16_000}"""\n    return x\n')
     with pytest.raises(ExcludedError, match="needs a prompt of more than 16000 characters"):
-        prompt_of(project, function(project, "target"))
+        build_prompt(project, function(project, "target"))
 
 
 LAZY = """
@@ -177,7 +177,7 @@ def total(rows: Rows, key: Callable[[int], int]) -> int:
 @pytest.mark.parametrize("kind", CONTEXTS)
 def test_what_type_checkers_alone_import_stays_under_its_condition(opened, kind):
     project = opened(m=LAZY)
-    text = prompt_of(project, function(project, "total"), kind)
+    text = build_prompt(project, function(project, "total"), kind)
     assert text.startswith("from __future__ import annotations\n")
     assert "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    import sys\n" in text
     assert "\nfrom " not in text
@@ -191,7 +191,7 @@ def test_what_type_checkers_alone_import_stays_under_its_condition(opened, kind)
 def test_a_typing_flag_is_imported_where_the_file_imports_it(opened):
     source = LAZY.replace("TYPE_CHECKING = False", "from typing import TYPE_CHECKING")
     project = opened(m=source)
-    assert "from typing import TYPE_CHECKING\nif TYPE_CHECKING:" in prompt_of(project, function(project, "total"))
+    assert "from typing import TYPE_CHECKING\nif TYPE_CHECKING:" in build_prompt(project, function(project, "total"))
 
 
 CLASSES = {
@@ -233,7 +233,7 @@ class Store(Base):
 
 def test_the_attributes_of_a_class_are_named_with_types_and_values(opened):
     project = opened(CLASSES)
-    text = prompt_of(project, function(project, "Store.add"))
+    text = build_prompt(project, function(project, "Store.add"))
     assert "        self.names, self.seen = names, {}\n" in text, "there is room for the constructor"
     assert "    #     cache = None, in reset()\n" in text
     assert "    #     last\n" in text, "the asked function sets it, so its value is not shown"
@@ -266,7 +266,7 @@ class Near:
 """
     project = opened({"pkg/__init__.py": "", "pkg/m.py": text.replace("    ", "\t")})
 
-    prompt = prompt_of(project, function(project, "Near.add"))
+    prompt = build_prompt(project, function(project, "Near.add"))
 
     assert compile_error(prompt + "\t\tpass\n") is None
 
@@ -276,7 +276,7 @@ def test_a_constructor_that_does_not_fit_is_shown_by_what_it_sets(opened):
     files["pkg/m.py"] = files["pkg/m.py"].replace(
         "        super()", f"        self.text = '{'y' * 15_000}'\n        super()"
     )
-    text = prompt_of(project := opened(files), function(project, "Store.add"))
+    text = build_prompt(project := opened(files), function(project, "Store.add"))
     assert "    def __init__(self, size: int, *names): ...\n    # attributes:\n" in text
     assert f"    #     text = '{'y' * 60}...'\n    #     size: int = size\n" in text
     assert "    #     names = names\n    #     seen = {}\n" in text
@@ -296,7 +296,7 @@ def test_a_constructor_that_does_not_fit_is_shown_by_what_it_sets(opened):
 )
 def test_a_constant_that_does_not_fit_keeps_its_shape(opened, value, shown):
     project = opened(m=f"TABLE = {value!r}\n\n\ndef get(n):\n    found = TABLE[n]\n    return found\n")
-    text = prompt_of(project, function(project, "get"))
+    text = build_prompt(project, function(project, "get"))
     assert text.startswith(f"TABLE = {shown}  # shortened\n")
     namespace = {}
     exec(text + "    pass\n", namespace)
@@ -308,7 +308,7 @@ def test_a_made_constant_keeps_the_call_that_makes_it(opened):
     project = opened(
         m=f"KNOWN: frozenset = frozenset({{{items}}})\n\n\ndef has(n):\n    n += 1\n    return n in KNOWN\n"
     )
-    text = prompt_of(project, function(project, "has"))
+    text = build_prompt(project, function(project, "has"))
     assert text.startswith("KNOWN: frozenset = frozenset({'0', '1', '2', '3', ...})  # shortened\n")
 
 
@@ -318,7 +318,7 @@ def test_no_comment_at_the_top_names_an_encoding_by_chance(opened):
         "top": "import low\n\n\ndef f(x):\n    y = low.read(x)\n    return y\n",
     }
     project = opened(**modules)
-    (function,) = [each for each in find(project) if each.qualified == "f"]
-    prompt = prompt_of(project, function)
+    (function,) = [each for each in find_functions(project) if each.qualified == "f"]
+    prompt = build_prompt(project, function)
     assert "# def read(file, encoding: str" in prompt
     compile((prompt + "    return low.read(x)\n").encode(), "answer.py", "exec")

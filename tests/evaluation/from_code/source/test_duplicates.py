@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from evaluation.from_code.source.duplicates import duplicates
+from evaluation.from_code.source.duplicates import find_duplicates
 
 LONG = "\n".join(f"    total += values[{i}] * weights[{i}] - {i}" for i in range(12))
 
 
 def found(*sources):
-    return duplicates([ast.parse(source).body[0] for source in sources])
+    return find_duplicates([ast.parse(source).body[0] for source in sources])
 
 
 def test_other_names_hints_and_docstrings_make_no_other_problem():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evaluation.from_code.recording import values
-from evaluation.from_code.source.examples import Example, examples_of
-from evaluation.from_code.source.find import find
+from evaluation.from_code.source.examples import DocstringExample, list_docstring_examples
+from evaluation.from_code.source.find import find_functions
 
 SOURCE = '''
 def double(x, times=2):
@@ -27,16 +27,16 @@ def double(x, times=2):
 
 
 def test_calls_with_literals_are_taken(opened):
-    (function,) = find(opened(m=SOURCE))
-    calls = [values.read(each.call) for each in examples_of(function)]
+    (function,) = find_functions(opened(m=SOURCE))
+    calls = [values.read(each.call) for each in list_docstring_examples(function)]
     assert calls == [((2,), {}), (("ab",), {"times": 3}), ((None,), {})]
 
 
 def test_an_example_agrees_with_what_it_prints():
-    assert Example("", "[1, ...]\n").agrees(values.write([1, 2]), ())
-    assert Example("", "").agrees(values.write(None), ())
-    assert not Example("", "4\n").agrees(values.write(5), ())
-    raises = Example("", "Traceback (most recent call last):\n    ...\nTypeError: no\n")
+    assert DocstringExample("", "[1, ...]\n").agrees(values.write([1, 2]), ())
+    assert DocstringExample("", "").agrees(values.write(None), ())
+    assert not DocstringExample("", "4\n").agrees(values.write(5), ())
+    raises = DocstringExample("", "Traceback (most recent call last):\n    ...\nTypeError: no\n")
     assert raises.agrees(None, ("TypeError", "Exception"))
     assert not raises.agrees(None, ("ValueError", "Exception"))
-    assert not Example("", "4\n").agrees(None, ("TypeError",))
+    assert not DocstringExample("", "4\n").agrees(None, ("TypeError",))

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from evaluation.from_code.reasons import ProjectError
-from evaluation.from_code.source.find import find
+from evaluation.from_code.source.find import find_functions
 from evaluation.from_code.source.project import open_project
 
 BODY = "\n    x = 1\n    y = 2\n    return x + y\n"
@@ -31,7 +31,7 @@ REASONS = {
 
 @pytest.mark.parametrize("source", REASONS)
 def test_each_function_has_its_reason(opened, source):
-    (function,) = find(opened(m=source))
+    (function,) = find_functions(opened(m=source))
     assert function.reason == REASONS[source]
 
 
@@ -49,7 +49,7 @@ KINDS = {
 @pytest.mark.parametrize("head", KINDS)
 def test_each_method_has_its_kind_and_the_names_of_its_classes(opened, head):
     source = f"class A:\n  class B:\n    {head}{BODY.replace('    ', '        ')}"
-    (function,) = find(opened(m=source))
+    (function,) = find_functions(opened(m=source))
     assert (function.kind, function.qualified.rpartition(".")[0], function.indent) == (KINDS[head], "A.B", "    ")
 
 
@@ -64,18 +64,18 @@ def test_each_method_has_its_kind_and_the_names_of_its_classes(opened, head):
     ],
 )
 def test_a_decorator_that_may_change_results_is_known(opened, decorators, is_wrapped):
-    (function,) = find(opened(m=f"{decorators}def f():{BODY}"))
+    (function,) = find_functions(opened(m=f"{decorators}def f():{BODY}"))
     assert function.is_wrapped == is_wrapped
 
 
 def test_a_form_feed_ends_no_line(opened):
-    (function,) = find(opened(m=f"x = 1\n\x0c\ndef f():{BODY}"))
+    (function,) = find_functions(opened(m=f"x = 1\n\x0c\ndef f():{BODY}"))
     assert function.module.lines[function.node.lineno - 1] == "def f():\n"
 
 
 def test_the_body_to_be_written_starts_after_signature_and_docstring(opened):
     source = 'def f(\n    a: "x:y",  # :\n    b=(1, 2),\n) -> int:\n    # first\n    c = a\n    return c\n'
-    (function,) = find(opened(m=source))
+    (function,) = find_functions(opened(m=source))
     assert function.solution_line == 5
 
 

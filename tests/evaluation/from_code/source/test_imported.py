@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.from_code.source.find import find
+from evaluation.from_code.source.find import find_functions
 from evaluation.from_code.source.imported import describe_imported
 
 RENDER = '''
@@ -58,7 +58,7 @@ FILES = {
 @pytest.fixture
 def text(opened):
     project = opened(FILES)
-    (draw,) = [each for each in find(project) if each.qualified == "draw"]
+    (draw,) = [each for each in find_functions(project) if each.qualified == "draw"]
     return lambda room=6_000, far=False: describe_imported(project, draw, room, far)
 
 
@@ -91,5 +91,5 @@ def test_what_does_not_fit_is_left_out(text):
 def test_a_method_that_many_classes_have_is_not_shown(opened):
     others = {f"pkg/c{n}.py": f"class C{n}:\n    def paint_over(self):\n        return {n}\n" for n in range(3)}
     project = opened({**FILES, **others})
-    (draw,) = [each for each in find(project) if each.qualified == "draw"]
+    (draw,) = [each for each in find_functions(project) if each.qualified == "draw"]
     assert "paint_over" not in describe_imported(project, draw, 6_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from evaluation.from_code.source.provenance import origin_of
+from evaluation.from_code.source.provenance import find_origin
 
 
 def git(folder, *arguments):
@@ -17,15 +17,15 @@ def test_commit_and_whether_files_differ_from_it(opened):
     project = opened(
         {"LICENSE.txt": "MIT", "pyproject.toml": '[project]\nname = "shop"\nversion = "1.2"\n'}, m="x = 1\n"
     )
-    assert origin_of(project).commit == ""
+    assert find_origin(project).commit == ""
     git(project.root, "init", "-q")
     git(project.root, "add", ".")
     git(project.root, "commit", "-qm", "first")
     head = git(project.root, "rev-parse", "HEAD")
-    origin = origin_of(project)
+    origin = find_origin(project)
     assert (origin.commit, origin.version, origin.licence) == (head, "1.2", "LICENSE.txt")
     (project.root / "m.py").write_text("x = 2\n")
-    assert origin_of(project).commit == f"{head}-dirty"
+    assert find_origin(project).commit == f"{head}-dirty"
 
 
 def test_a_folder_that_another_repository_ignores_has_no_commit(opened, tmp_path):
@@ -34,5 +34,5 @@ def test_a_folder_that_another_repository_ignores_has_no_commit(opened, tmp_path
     (tmp_path / ".gitignore").write_text("shop\n")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "first")
-    origin = origin_of(project)
+    origin = find_origin(project)
     assert (origin.commit, origin.version, origin.licence) == ("", "3.0", "")

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from evaluation.languages.base import ToolchainError
 from evaluation.sandbox.interpreter import get_dropped_identity
-from evaluation.sandbox.jobs import exit_reason
+from evaluation.sandbox.jobs import describe_exit
 
 _PREPARE_S = 600
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
@@ -45,7 +45,7 @@ def parse_numbers(executable: str, text: str) -> tuple[int, ...]:
     return tuple(map(int, found[0].split(".")))
 
 
-def find_newest(
+def find_executable(
     executables: Iterable[str | None], oldest: tuple[int, ...], *arguments: str
 ) -> tuple[str, tuple[int, ...]]:
     """The first program that starts and is not older than `oldest`, and its version. Raises ToolchainError."""
@@ -83,7 +83,7 @@ def prepare_folder(key: str, fill: Callable[[Path], None]) -> Path:
     return folder
 
 
-def run(
+def run_tool(
     command: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None, given: str = ""
 ) -> str:
     """What a program of the toolchain prints; it is trusted and runs as this process does. Raises ToolchainError."""
@@ -114,7 +114,7 @@ def _describe_failure(error: OSError | subprocess.SubprocessError) -> str:
     """How a program of a toolchain failed, and the first line that it printed."""
     if isinstance(error, subprocess.CalledProcessError):
         printed = (error.stderr or error.stdout).decode("utf-8", "replace").strip().partition("\n")[0]
-        return f"ended with {exit_reason(error.returncode)}{': ' if printed else ''}{printed}"
+        return f"ended with {describe_exit(error.returncode)}{': ' if printed else ''}{printed}"
     if isinstance(error, subprocess.TimeoutExpired):
         return f"does not end within {error.timeout:g} s"
     return f"does not start: {error.strerror if isinstance(error, OSError) else error}"

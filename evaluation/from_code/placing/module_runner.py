@@ -20,24 +20,24 @@ import types
 from typing import Any, cast
 
 from evaluation.from_code.placing.definitions import (
-    class_of,
-    definition_of,
+    find_class,
+    find_definition,
     is_future,
     is_lazy,
     is_type_checking,
-    names_bound,
+    list_bound_names,
 )
-from evaluation.from_code.placing.same import agrees, match_views
 from evaluation.from_code.placing.steps import (
     FILE,
     MAX_STEPS,
     MUTANT_STEPS,
     VIEW_STEPS,
+    ArcTracer,
+    CallStopped,
     StepCounter,
-    Stopped,
-    Tracer,
     ViewCounter,
 )
+from evaluation.from_code.placing.tree_equality import agrees, match_views
 from evaluation.from_code.placing.views import read_views
 from evaluation.from_code.recording import values
 
@@ -47,7 +47,7 @@ MAX_MESSAGE = 500
 """Characters of what an exception says."""
 
 
-class Finder:
+class TaskModuleFinder:
     """Finds the modules of the task, first of all. It needs no base class: importing one is slow."""
 
     def __init__(self, modules: dict[str, tuple[bool, str]]) -> None:
@@ -77,26 +77,26 @@ class Finder:
         exec(compile(source, str(file), "exec", dont_inherit=True), module.__dict__)
 
 
-class Placed:
+class PlacedAnswer:
     """The answer in its module. Raises SyntaxError for a text that does not define the function."""
 
     def __init__(self, spec: dict[str, Any], answer: str) -> None:
         self.spec = spec
         self.function: Any = None
         tree = ast.parse(answer, FILE)
-        definition = definition_of(tree, spec["function"])
+        definition = find_definition(tree, spec["function"])
         if definition is None:
             raise SyntaxError(f"the answer does not define {spec['function']}")
         modules = dict(spec["modules"])
-        source = spec["before"] + "".join(self._lines(tree, definition)) + spec["after"]
+        source = spec["before"] + "".join(self._render_definitions(tree, definition)) + spec["after"]
         self.last = source.count("\n") - spec["after"].count("\n")
         modules[spec["name"]] = (spec["package"], source)
         for name in [name for name in sys.modules if name in modules or name == spec["name"]]:
             del sys.modules[name]
-        sys.meta_path.insert(0, Finder(modules))
+        sys.meta_path.insert(0, TaskModuleFinder(modules))
         setattr(builtins, CAPTURE, self._capture)
         self.module = importlib.import_module(spec["name"])
-        self._add_others(tree, definition, source)
+        self._run_other_statements(tree, definition, source)
         if self.function is None:
             raise NameError(f"{spec['function']} is not defined when its module is imported")
         self.first: int = self.function.__code__.co_firstlineno  # of its first decorator
@@ -105,12 +105,12 @@ class Placed:
         self.function = function
         return function
 
-    def _lines(self, tree: ast.Module, definition: Any) -> list[str]:
+    def _render_definitions(self, tree: ast.Module, definition: Any) -> list[str]:
         """The definition with the capturing decorator alone, and methods that the answer adds."""
         definition.decorator_list = [ast.Name(CAPTURE, ast.Load())]
         parts = [definition]
         *path, _ = self.spec["function"].split(".")
-        owner = class_of(tree, path) if path else None
+        owner = find_class(tree, path) if path else None
         if owner is not None:
             for each in owner.body:
                 new = isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each is not definition
@@ -118,17 +118,17 @@ class Placed:
                     parts.append(each)
         return [textwrap.indent(ast.unparse(part), self.spec["indent"]) + "\n" for part in parts]
 
-    def _add_others(self, tree: ast.Module, definition: Any, source: str) -> None:
+    def _run_other_statements(self, tree: ast.Module, definition: Any, source: str) -> None:
         """Run the other statements of the answer, in its order, without what the module has already."""
         known = set(vars(self.module))
         own: set[str] = set()
         written = ast.parse(source).body
-        checked = {name for node in written if is_type_checking(node) for name in names_bound(node)}
+        checked = {name for node in written if is_type_checking(node) for name in list_bound_names(node)}
         lazy = __future__.annotations.compiler_flag if any(map(is_lazy, [*written, *tree.body])) else 0
         for node in tree.body:
             if is_future(node) or any(inner is definition for inner in ast.walk(node)):
                 continue
-            names = names_bound(node)
+            names = list_bound_names(node)
             if is_type_checking(node) and names <= known | checked:
                 continue
             if not names and not own:
@@ -143,17 +143,17 @@ class Placed:
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; a coroutine is run to its end."""
-        return finished(self.function(*args, **kwargs))
+        return run_coroutine(self.function(*args, **kwargs))
 
     def outcome(self, text: str) -> str:
         """What a call does, as JSON."""
-        return json.dumps(self.row(text, self.function))
+        return json.dumps(self.run_call(text, self.function))
 
-    def row(self, text: str, function: Any, tracer: Any = None) -> dict[str, Any]:
+    def run_call(self, text: str, function: Any, tracer: Any = None) -> dict[str, Any]:
         """What a call does; with a `tracer`, rebuilt arguments are compared, and `dependent` names the views of
         objects that run the function."""
-        row, every = self._try(text, function, tracer, rebuilt=bool(tracer))
-        row = _read_row(row)
+        row, every = self._run_without_views(text, function, tracer, rebuilt=bool(tracer))
+        row = _parse_row_values(row)
         counter = ViewCounter(VIEW_STEPS if tracer else 0, function)
         seen = self._read_views(every, counter)
         if any(seen):
@@ -162,7 +162,7 @@ class Placed:
                 row["dependent"] = [_list_dependent(views, ran) for views, ran in zip(seen, counter.found, strict=True)]
         return row
 
-    def _try(
+    def _run_without_views(
         self, text: str, function: Any, tracer: Any = None, rebuilt: bool = False
     ) -> tuple[dict[str, Any], tuple[Any, ...]]:
         """What a call does without the views of objects, with its values as texts; and the values that may have views,
@@ -177,20 +177,20 @@ class Placed:
         sys.settrace(tracer and tracer.trace)
         try:
             try:
-                result = finished(function(*args, **kwargs))
+                result = run_coroutine(function(*args, **kwargs))
                 if hasattr(type(result), "__next__"):
                     row["iterator"] = True
                     result = list(itertools.islice(result, MAX_ITEMS + 1))
                 elif hasattr(type(result), "__anext__"):
                     row["iterator"] = True
-                    result = list(itertools.islice(async_items(result), MAX_ITEMS + 1))
+                    result = list(itertools.islice(iterate_async(result), MAX_ITEMS + 1))
             finally:
                 sys.settrace(None)
-        except Stopped as reason:
+        except CallStopped as reason:
             return {"refused": str(reason)}, ()
         except BaseException as error:
             raised = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
-            return {"raised": raised, "message": message_of(error)}, ()
+            return {"raised": raised, "message": read_message(error)}, ()
         try:
             if "iterator" in row and len(result) > MAX_ITEMS:
                 raise values.NotPlainError("too large")
@@ -206,8 +206,10 @@ class Placed:
         """The views of each value; none where they take too many steps."""
         sys.settrace(counter.trace if counter.limit else None)
         try:
-            return [read_views(value, self._is_own, None, counter.note(place)) for place, value in enumerate(every)]
-        except Stopped:
+            return [
+                read_views(value, self._is_own, None, counter.start_value(place)) for place, value in enumerate(every)
+            ]
+        except CallStopped:
             return []
         finally:
             sys.settrace(None)
@@ -219,8 +221,8 @@ class Placed:
         """The outcome of each call, with the lines that it took, and the names of the modules that were loaded."""
         rows = []
         for text in json.loads(command):
-            tracer = Tracer(MAX_STEPS, self.first, self.last)
-            row = self.row(text, self.function, tracer)
+            tracer = ArcTracer(MAX_STEPS, self.first, self.last)
+            row = self.run_call(text, self.function, tracer)
             rows.append({**row, "arcs": sorted(tracer.arcs), "steps": tracer.steps})
         loaded = [name for name in self.spec["modules"] if name in sys.modules]
         return json.dumps({"rows": rows, "loaded": loaded})
@@ -231,26 +233,28 @@ class Placed:
         None stands for a variant that cannot take the function's place here. The last entry is the original's.
         """
         given = json.loads(command)
-        cases = [WantedCase(*each) for each in given["cases"]]
+        cases = [ExpectedCase(*each) for each in given["cases"]]
         original = self.function.__code__
         found: list[Any] = []
         for source, numbers, first in given["variants"]:
-            function = self._variant(source)
+            function = self._install_variant(source)
             found.append(None if function is None else self._list_noticed(function, cases, numbers, first))
             self.function.__code__ = original
         tried = [number for number, case in enumerate(cases) if case.tried]
         return json.dumps([*found, self._list_noticed(self.function, cases, tried, first=True)])
 
-    def _list_noticed(self, function: Any, cases: list[WantedCase], numbers: list[int], first: bool) -> list[int]:
-        noticed = (number for number in numbers if not self._does_as(function, cases[number]))
+    def _list_noticed(self, function: Any, cases: list[ExpectedCase], numbers: list[int], first: bool) -> list[int]:
+        noticed = (number for number in numbers if not self._matches_case(function, cases[number]))
         return list(itertools.islice(noticed, 1 if first else None))
 
-    def _does_as(self, function: Any, case: WantedCase) -> bool:
+    def _matches_case(self, function: Any, case: ExpectedCase) -> bool:
         """Whether a variant does what a case expects. Views are compared where all else agrees, and of objects whose
         state is the original's only those that run the function."""
         case.tried = True
-        row, every = self._try(case.call, function, StepCounter(case.steps * MUTANT_STEPS + MAX_STEPS // 20))
-        if not (case.repeats(row) or agrees(_read_row(row), case.plain, case.tree)):
+        row, every = self._run_without_views(
+            case.call, function, StepCounter(case.steps * MUTANT_STEPS + MAX_STEPS // 20)
+        )
+        if not (case.repeats(row) or agrees(_parse_row_values(row), case.plain, case.tree)):
             return False
         counter = ViewCounter(VIEW_STEPS * MUTANT_STEPS, function)
         for value, views, names in zip(every, case.seen, case.list_wanted(row), strict=False):
@@ -259,7 +263,7 @@ class Placed:
             sys.settrace(counter.trace)
             try:
                 got = read_views(value, self._is_own, names)
-            except Stopped:
+            except CallStopped:
                 return False
             finally:
                 sys.settrace(None)
@@ -267,13 +271,13 @@ class Placed:
                 return False
         return True
 
-    def _variant(self, source: str) -> Any:
+    def _install_variant(self, source: str) -> Any:
         """Put a variant's code into the function and return it; None where that fails."""
         *path, name = self.spec["function"].split(".")
         text = source
         for part in reversed(path):
             text = f"class {part}:\n" + textwrap.indent(text, " ")
-        code: Any = compile(text, FILE, "exec", dont_inherit=True, flags=self._flags())
+        code: Any = compile(text, FILE, "exec", dont_inherit=True, flags=self._get_compile_flags())
         for part in (*path, name):
             code = next((c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == part), None)
             if code is None:
@@ -284,11 +288,11 @@ class Placed:
             return None
         return self.function
 
-    def _flags(self) -> int:
+    def _get_compile_flags(self) -> int:
         return int(self.function.__code__.co_flags) & 0x1000000  # from __future__ import annotations
 
 
-class WantedCase:
+class ExpectedCase:
     """A call and what the original did: its outcome, its steps, and the views that run the function, None if not
     known."""
 
@@ -327,7 +331,7 @@ def _write_tree(tree: Any) -> str:
     return json.dumps(tree, separators=(",", ":"))
 
 
-def _read_row(row: dict[str, Any]) -> dict[str, Any]:
+def _parse_row_values(row: dict[str, Any]) -> dict[str, Any]:
     """What a call did, with its values as trees."""
     return {name: json.loads(part) if name in ("returned", "after") else part for name, part in row.items()}
 
@@ -340,7 +344,7 @@ def _list_dependent(views: list[Any], ran: set[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def message_of(error: BaseException) -> str:
+def read_message(error: BaseException) -> str:
     """What an exception says, the first MAX_MESSAGE characters."""
     try:
         return str(error)[:MAX_MESSAGE]
@@ -348,7 +352,7 @@ def message_of(error: BaseException) -> str:
         return ""
 
 
-def finished(result: Any) -> Any:
+def run_coroutine(result: Any) -> Any:
     """The result of a coroutine, another value as it is."""
     if type(result) is not types.CoroutineType:
         return result
@@ -357,10 +361,10 @@ def finished(result: Any) -> Any:
     except StopIteration as end:
         return end.value
     result.close()
-    raise Stopped("waits for an event loop")
+    raise CallStopped("waits for an event loop")
 
 
-def async_items(iterator: Any) -> Any:
+def iterate_async(iterator: Any) -> Any:
     """The items of an asynchronous iterator."""
     while True:
         step = type(iterator).__anext__(iterator)
@@ -371,4 +375,4 @@ def async_items(iterator: Any) -> Any:
             continue
         except StopAsyncIteration:
             return
-        raise Stopped("waits for an event loop")
+        raise CallStopped("waits for an event loop")

@@ -11,9 +11,9 @@ import signal
 from dataclasses import replace
 
 from evaluation.languages.base import Language, Toolchain
-from evaluation.languages.judging import compile_failure
+from evaluation.languages.judging import compile_program
 from evaluation.sandbox import Limits, ProgramEndedError, RunningProgram, Sandbox, SandboxResult
-from evaluation.sandbox.jobs import exit_reason
+from evaluation.sandbox.jobs import describe_exit
 from evaluation.sandbox.zygotes import ZygoteError
 from evaluation.verdicts import Status, Trust
 
@@ -43,9 +43,9 @@ def _judge(
     sandbox: Sandbox, language: Language, toolchain: Toolchain, program: str, test: str, limits: Limits
 ) -> SandboxResult:
     limits, ended = replace(limits, threads=toolchain.tools.run_threads), None
-    with sandbox.programs(toolchain.tools) as slot:
-        slot.put(language.write_test_files(program, test))
-        if toolchain.tools.compile is not None and (failed := compile_failure(slot)) is not None:
+    with sandbox.open_program_slot(toolchain.tools) as slot:
+        slot.write_files(language.write_test_files(program, test))
+        if toolchain.tools.compile is not None and (failed := compile_program(slot)) is not None:
             failure, wall_s = failed
             return SandboxResult(failure.status, failure.detail, failure.traceback, wall_s=wall_s)
         running = RunningProgram(slot, limits)
@@ -67,7 +67,7 @@ def _judge(
 def _build_failure(base: SandboxResult, exit_code: int, output: str) -> SandboxResult:
     """The result of a program that ended with another exit code than 0."""
     lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()]
-    reason = next((line for line in lines if _REASON.search(line)), exit_reason(exit_code))
+    reason = next((line for line in lines if _REASON.search(line)), describe_exit(exit_code))
     status = next((status for status, says in _SAYS if says.search(output)), None)
     if status is None:
         crashed = exit_code < 0 and exit_code != -signal.SIGABRT

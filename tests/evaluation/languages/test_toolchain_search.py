@@ -11,10 +11,10 @@ from evaluation.languages.base import ToolchainError
 from evaluation.languages.go import toolchain
 
 _FIND = """
-from evaluation.languages import finding
+from evaluation.languages import toolchain_search
 from evaluation.languages.base import ToolchainError
 try:
-    print(finding.prepare_folder("test", lambda folder: None))
+    print(toolchain_search.prepare_folder("test", lambda folder: None))
 except ToolchainError as error:
     print(error)
 """
@@ -36,7 +36,7 @@ def test_a_folder_where_no_program_can_run_is_refused_in_one_sentence(tmp_path, 
 )
 def test_a_go_that_is_no_release_is_taken_by_its_numbers(monkeypatch, version, why):
     facts = json.dumps({"GOROOT": "/go", "GOVERSION": version})
-    monkeypatch.setattr(toolchain.finding, "run", lambda *_: facts)
+    monkeypatch.setattr(toolchain.toolchain_search, "run_tool", lambda *_: facts)
     monkeypatch.setattr(toolchain, "_find_wheel", lambda: "/go/bin/go")
     if why is None:
         assert toolchain._find_go() == ("/go/bin/go", "/go", "1.27rc1")
