@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from app.cli import common, foreground
-from app.cli.progress import Bars, PartsBar, time_left
+from app.cli.progress import Bars, PartsBar, format_time_left
 from app.cli.project_variables import env_option, parse_variables, set_variables
 from app.cli.stored_files import confirm_stored_files, yes_option
 from app.core.context import Context as AppContext
@@ -49,7 +49,7 @@ class FromCodeProgress(PartsBar):
                 f"{shlex.join(command)}"
             )
         self.advance_to("recording", seconds, self._limit_s)
-        self.tell(f"{seconds:.0f} s, at most {time_left(self._limit_s - seconds)}")
+        self.tell(f"{seconds:.0f} s, at most {format_time_left(self._limit_s - seconds)}")
 
     def testing(self, done: int, total: int) -> None:
         """`done` of the files of tests have run in the sandbox."""
@@ -167,14 +167,14 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
         finished = _run_from_code(ctx, found, commands, options, asked.environment)
     except ProjectError as error:
         raise BadInputError(str(error)) from None
-    _say_how_tests_ended(finished)
+    _report_test_end(finished)
     if not finished.result.completion:
-        common.write_json(json_file, service.report(finished, [], service.Recheck()))
+        common.write_json(json_file, service.build_report(finished, [], service.Recheck()))
         _show(finished, [], json_file)
         raise common.build_failure(f"no function of {found.name} became a task: the reasons are above")
-    stored = service.store(ctx, finished, name)
+    stored = service.store_datasets(ctx, finished, name)
     if json_file is not None:
-        common.write_json(json_file, service.report(finished, stored, _recheck_tasks(ctx, stored)))
+        common.write_json(json_file, service.build_report(finished, stored, _recheck_tasks(ctx, stored)))
     finished.state.remove()  # interrupted before, the same command resumes
     _show(finished, stored, json_file)
     return stored
@@ -183,7 +183,7 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
 def _recheck_tasks(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
     """What the report counts: the stored tasks, judged once more as answers are."""
     with Bars() as bars:
-        checked = service.recheck(
+        checked = service.recheck_stored_tasks(
             ctx, stored, lambda done, total: bars.show("judging once more", done, total, f"{done} of {total}")
         )
     for ids, what in (
@@ -221,18 +221,18 @@ def _run_from_code(
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
     try:
         with (
-            foreground.terminate_as_interrupt(),
+            foreground.treat_sigterm_as_interrupt(),
             set_variables(environment),
             FromCodeProgress(str(project.root), record.N_RUNS * len(commands) * options.limit_s) as progress,
         ):
-            return service.make(ctx, sandbox, project, commands, options, progress, environment)
+            return service.build_dataset(ctx, sandbox, project, commands, options, progress, environment)
     except KeyboardInterrupt:
         raise common.build_failure("stopped; the same command resumes") from None
     except SandboxFaultError as error:
         raise common.build_failure(f"{error}; the same command resumes") from None
 
 
-def _say_how_tests_ended(finished: Finished) -> None:
+def _report_test_end(finished: Finished) -> None:
     recording = finished.recording
     if recording.failure:
         echo(f"the project's tests {recording.failure}; their calls until then count. Their last lines:", err=True)

@@ -89,10 +89,10 @@ def engines(
     if file is not None:
         if other := next((name for name in ("engine", "model", "draft") if presets[name]), None):
             raise BadInputError(f"{file} defines the arms: leave --{other} out", other)
-        asked = files.read(common.read_bytes(file, files.LARGEST + 1), file.name, ENGINE_FIELDS)
+        asked = files.parse_study_file(common.read_bytes(file, files.MAX_FILE_BYTES + 1), file.name, ENGINE_FIELDS)
         tables, given = asked.pop("arms"), {**asked, **given}
     else:
-        tables = _cross(**presets)
+        tables = _cross_options(**presets)
     found = build_arms(tables, defaults, tokenizer)
     given["quiet_limit_s"] = quiet.get_limit_s(given.get("quiet_limit_s"))
     spec = parse_options(StudySpec, {**given, "arms": found.arms})
@@ -100,11 +100,11 @@ def engines(
     ctx.servers.one_at_a_time = _GPU.exists() if one_at_a_time is None else one_at_a_time
     for target, command, facts in found.servers:
         ctx.servers.declare(target, command, facts)
-    study_id = _work(ctx, spec, found, resumed)
+    study_id = _run_or_resume(ctx, spec, found, resumed)
     study_report.report_end(ctx, study_id, json_file)
 
 
-def _cross(
+def _cross_options(
     engine: tuple[str, ...] | None, model: str, draft: str, speculation: tuple[str, ...]
 ) -> list[dict[str, Any]]:
     """The arms of the options. Says on stderr which combinations were left out."""
@@ -117,14 +117,14 @@ def _cross(
     return crossed.tables
 
 
-def _work(ctx: Context, spec: StudySpec, found: EngineArms, resumed: str | None) -> Any:
+def _run_or_resume(ctx: Context, spec: StudySpec, found: EngineArms, resumed: str | None) -> Any:
     """Runs or resumes the study, and stops its servers. Returns its id."""
     study_id = _find_resumed(ctx, spec, resumed) if resumed is not None else None
     if study_id is None:
-        service.check(ctx, spec)
+        service.resolve_spec(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
     try:
-        with foreground.start_workers(ctx, "study engines") as place:
+        with foreground.hold_workers(ctx, "study engines") as place:
             if place.server and found.has_commands:
                 raise ConflictError(
                     "`bassline serve` has this database, and it starts no other servers: stop it, or start the servers "

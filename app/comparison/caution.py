@@ -23,12 +23,12 @@ NOT_IN_TURN = (
     "The runs were not measured in turn, so the machine alone may have made some of them faster. An overlay of two of "
     "them tests whether that could explain their difference."
 )
-_DEVICE = ("device", "device_name", "dtype", "cpu")
+_DEVICE_KEYS = ("device", "device_name", "dtype", "cpu")
 
 
 def is_same_device(runs: Sequence[Run]) -> bool:
     """Whether timings of the runs can be compared: same device, dtype and CPU."""
-    return all(run.provenance.get(key) == runs[0].provenance.get(key) for run in runs for key in _DEVICE)
+    return all(run.provenance.get(key) == runs[0].provenance.get(key) for run in runs for key in _DEVICE_KEYS)
 
 
 def describe_caveats(found: Overlay, not_in_turn: str = NOT_IN_TURN) -> list[str]:
@@ -84,9 +84,9 @@ def describe_circumstances(found: Overlay, machine_factor: float | None) -> list
     return said
 
 
-LEAST_LEFT = 0.01  # of the machine, so that the factor stays finite
+MIN_MACHINE_SHARE = 0.01  # of the machine, so that the factor stays finite
 REMEDY = "To know, let both take turns in a study (bassline study run)."
-SAME_WORK = ("target_sha256", "attention", "threads", "torch", "transformers")
+WORKLOAD_KEYS = ("target_sha256", "attention", "threads", "torch", "transformers")
 """What the fixed benchmark step depends on beside the device: runs that share it can be compared by its time."""
 
 
@@ -127,7 +127,7 @@ def find_circumstances(found: Overlay, tasks: Sequence[Collection[RunTask]], bud
     )
 
 
-def find_objection(
+def explain_withheld_verdict(
     decision: PairDecision, figure: Figure, found: Overlay, measured: MeasurementConditions
 ) -> str | None:
     """Why nobody may be called better although the verdict says so; None if the difference stands or is none.
@@ -166,12 +166,12 @@ def _compute_slowdown_limit(run: Run, own: RunClock, other: Run, others: RunCloc
     if own.drift is None or others.drift is None or others.lost_max is None:
         return None
     speed = _compute_speed_ratio(run, other) if is_same_device((run, other)) else 1.0
-    return max(speed * (1 + own.drift) * (1 + others.drift) / max(1 - others.lost_max, LEAST_LEFT), 1.0)
+    return max(speed * (1 + own.drift) * (1 + others.drift) / max(1 - others.lost_max, MIN_MACHINE_SHARE), 1.0)
 
 
 def _compute_speed_ratio(run: Run, other: Run) -> float:
     """How many times slower the other's machine was than the run's, by their median calibrations."""
     mine, theirs = run.calibrations, other.calibrations
-    if all(run.provenance.get(key) == other.provenance.get(key) for key in SAME_WORK):
+    if all(run.provenance.get(key) == other.provenance.get(key) for key in WORKLOAD_KEYS):
         return median(c.verify_s for c in theirs) / median(c.verify_s for c in mine)
     return median(c.read_bytes_per_s for c in mine) / median(c.read_bytes_per_s for c in theirs)

@@ -11,7 +11,7 @@ from app.comparison.pair import Conclusion, PairedFigure, RunComparison
 from app.web.http.schemas import ResponseModel
 from evaluation.decisions import Verdict
 
-DECIDED = ("low", "high", "verdict", "margin", "at_least", "at_most", "tasks_to_decide")
+DECISION_FIELDS = ("low", "high", "verdict", "margin", "at_least", "at_most", "tasks_to_decide")
 
 
 class ComparedRun(ResponseModel):
@@ -83,5 +83,5 @@ class ComparisonDocument(ResponseModel):
 
 def _describe(one: PairedFigure) -> PairedDifference:
     undecided = {"verdict": "undecided", "tasks_to_decide": None} if one.withheld else {}
-    decided = {name: getattr(one.decision, name) for name in DECIDED}
+    decided = {name: getattr(one.decision, name) for name in DECISION_FIELDS}
     return PairedDifference.of(one.paired, withheld=one.withheld, **decided | undecided)

@@ -37,7 +37,7 @@ class LineShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OverlayRunRow:
     """One run at the budget; `key` is its letter. The first one is the baseline run."""
 
     key: str
@@ -46,10 +46,10 @@ class Line:
     pass_all: LineShare
 
 
-def compute_lines(found: Overlay, budget_s: float) -> list[Line]:
+def compute_lines(found: Overlay, budget_s: float) -> list[OverlayRunRow]:
     """Each run at `budget_s` seconds."""
     return [
-        Line(letter, label, *(_compute_share(found, figure, place, budget_s) for figure in FIGURES))
+        OverlayRunRow(letter, label, *(_compute_share(found, figure, place, budget_s) for figure in FIGURES))
         for place, (letter, label) in enumerate(zip(found.letters, found.labels, strict=True))
     ]
 

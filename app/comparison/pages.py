@@ -55,7 +55,7 @@ def find_differing(compared: RunComparison) -> list[tuple[str, str, str]]:
     return [(compared.found.task_ids[task], OUTCOMES[first[task]], OUTCOMES[every[task]]) for task in order]
 
 
-def find_settings(found: Overlay) -> list[tuple[str, list[str]]]:
+def list_differing_settings(found: Overlay) -> list[tuple[str, list[str]]]:
     """(label, value of each run) of the options in which the runs differ."""
     return [
         (option.label, [option.text(getattr(run, name)) for run in found.runs])
@@ -108,7 +108,7 @@ def show(runs: str) -> str:
     `?figure=` chooses what the chart shows. Two runs are also compared: what was changed, what the paired test says,
     and on which tasks they differ.
     """
-    found = loading.load(get_session(), loading.parse_ids([runs]))
+    found = loading.load_overlay(get_session(), loading.parse_ids([runs]))
     errors: list[str] = []
     budget = _choose_budget(found, errors)
     ids = [run.id for run in found.runs]
@@ -126,9 +126,9 @@ def show(runs: str) -> str:
         notes=notes,
         pair=pair,
         speed=report.describe_speed(pair) if pair else "",
-        changes=report.describe_changes(*found.runs) if pair else None,
-        times=report.describe_times(*found.runs) if pair else None,
-        differences=report.describe_budgets(pair) if pair else None,
+        changes=report.build_changes_table(*found.runs) if pair else None,
+        times=report.build_times_table(*found.runs) if pair else None,
+        differences=report.build_budgets_table(pair) if pair else None,
         differing=find_differing(pair) if pair else [],
         figure=figure,
         drawn_figure=drawn_figure,
@@ -136,7 +136,7 @@ def show(runs: str) -> str:
         chart=chart,
         grid=find_slider_budgets(curves, chart, budget),
         lines=compute_lines(found, budget),
-        settings=[] if pair else find_settings(found),
+        settings=[] if pair else list_differing_settings(found),
         pins=[_join_ids([one, *(other for other in ids if other != one)]) for one in ids],
         without=[_join_ids([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
     )
@@ -145,9 +145,11 @@ def show(runs: str) -> str:
 @bp.get("/overlay/<runs>/matrix")
 def matrix(runs: str) -> str:
     """What each run made of each task at `?budget=`, filtered by `?only=` and `?failure=`; `?from=` a row goes on."""
-    found = loading.load(get_session(), loading.parse_ids([runs]), details=True)
+    found = loading.load_overlay(get_session(), loading.parse_ids([runs]), details=True)
     errors: list[str] = []
-    only: matrices.Only = next((key for key in matrices.ONLY if key == request.args.get("only")), "all")
+    only: matrices.RowFilter = next(
+        (key for key in matrices.ROW_FILTER_LABELS if key == request.args.get("only")), "all"
+    )
     failure = next((failure for failure in FAILURES if failure == request.args.get("failure")), None)
     budget = _choose_budget(found, errors)
     made = matrices.build_matrix(found, budget, only, failure)
@@ -162,7 +164,7 @@ def matrix(runs: str) -> str:
         kept=only,
         failure=failure,
         made=made,
-        filters=matrices.ONLY,
+        filters=matrices.ROW_FILTER_LABELS,
         failure_signs=FAILURE_SIGNS,
         signs=matrices.list_signs(made.rows),
         rows=rows,

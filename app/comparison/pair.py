@@ -44,7 +44,7 @@ class Conclusion(ResponseModel):
     sentence: str = Field(description="what was tested and how it came out")
 
 
-def decide(first: Comparison, decision: PairDecision, withheld: str | None) -> Conclusion:
+def build_conclusion(first: Comparison, decision: PairDecision, withheld: str | None) -> Conclusion:
     """By the verdict about B (`other`) against A in Pass@First at the budget (evaluation/decisions.py).
 
     Where A solves so few tasks that losing all of them would not be seen, nothing is decided unless B is better.
@@ -228,7 +228,7 @@ def compare(
         all=every,
         measured=measured,
         speed=compute_speedup(b, tasks[1], a, tasks[0]) if is_same_device((a, b)) else None,
-        conclusion=decide(first.paired, first.decision, first.withheld),
+        conclusion=build_conclusion(first.paired, first.decision, first.withheld),
     )
 
 
@@ -239,4 +239,4 @@ def _compare_figure(
     solved = runs.outcomes.solved(figure, budget_s)
     paired = compare_solved(runs.task_ids, solved[1], solved[0], budget_s, selector, runs.alpha)
     decision = runs.decide(figure, 1, 0, budget_s, margin)
-    return PairedFigure(paired, decision, caution.find_objection(decision, figure, found, measured))
+    return PairedFigure(paired, decision, caution.explain_withheld_verdict(decision, figure, found, measured))

@@ -13,10 +13,10 @@ from app.runs.models import Run
 from app.runs.results import Figures
 from app.web.ui.tables import TextTable, format_markdown_table, quote_markdown
 from app.web.ui.units import (
-    count,
     format_count,
     format_decimal,
     format_exact_seconds,
+    format_integer,
     format_milliseconds,
     format_percent,
     format_points,
@@ -31,12 +31,12 @@ TIMES: Sequence[tuple[str, Callable[[Figures], float | None], Callable[[float | 
     ("ms per token, first to finish", lambda f: f.ms_per_token_first, format_milliseconds),
     ("ms per token, last to finish", lambda f: f.ms_per_token_last, format_milliseconds),
     ("ms per token, all samples", lambda f: f.ms_per_token_all, format_milliseconds),
-    ("Tokens per second", lambda f: f.tokens_per_s, count),
+    ("Tokens per second", lambda f: f.tokens_per_s, format_integer),
     ("Accepted length, tokens", lambda f: f.mean_acceptance_length, format_decimal),
 )
 
 
-def describe_figures(compared: RunComparison) -> TextTable:
+def build_figures_table(compared: RunComparison) -> TextTable:
     """Both figures of both runs, with the difference and what the exact test says at this budget alone."""
     return TextTable(
         f"At {format_seconds(compared.budget_s)}",
@@ -54,7 +54,7 @@ def _describe_figure(label: str, one: PairedFigure, compared: RunComparison) -> 
     return (f"{label} at {format_seconds(compared.budget_s)}", *shares, interval, f"{one.paired.p:.3f}", wins, losses)
 
 
-def describe_budgets(compared: RunComparison) -> TextTable:
+def build_budgets_table(compared: RunComparison) -> TextTable:
     """The difference in Pass@First at a row of budgets."""
     runs, n = compared.found.compared, compared.found.compared.n_tasks
     rows = []
@@ -71,7 +71,7 @@ def describe_budgets(compared: RunComparison) -> TextTable:
     )
 
 
-def describe_changes(a: Run, b: Run) -> TextTable:
+def build_changes_table(a: Run, b: Run) -> TextTable:
     """Settings and measuring conditions that differ."""
     pairs = zip(configuration.list_configuration(a), configuration.list_configuration(b), strict=True)
     rows = [(label, _format_cell(x), _format_cell(y)) for (label, x), (_, y) in pairs if x != y]
@@ -90,7 +90,7 @@ def _format_cell(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def describe_times(a: Run, b: Run) -> TextTable:
+def build_times_table(a: Run, b: Run) -> TextTable:
     """How fast each run was up to its own budget."""
     note = "Each run up to its own budget, over all of its tasks."
     if not is_same_device((a, b)):
@@ -123,7 +123,7 @@ def describe_notes(compared: RunComparison) -> list[str]:
 def format_markdown(compared: RunComparison) -> str:
     """The conclusion, the figures, the tasks that only one run solves, the changed settings, and the caveats."""
     a, b, conclusion = compared.reference, compared.other, compared.conclusion
-    figures, changes = describe_figures(compared), describe_changes(a, b)
+    figures, changes = build_figures_table(compared), build_changes_table(a, b)
     first = compared.first.paired
     parts = [
         f"### {conclusion.title}",

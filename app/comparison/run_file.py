@@ -74,7 +74,7 @@ class _RunFile(RequestModel):
         return require_storable(value)
 
 
-def write(session: Session, run: Run) -> str:
+def format_run_file(session: Session, run: Run) -> str:
     """The text of the file."""
     document = build_run_document(run)
     tasks = [
@@ -101,11 +101,11 @@ def load_measured_run(ctx: Context, session: Session, reference: str) -> Measure
     Raises BadInputError or NotFoundError.
     """
     if reference.endswith(SUFFIX):
-        return _read(ctx, session, Path(reference))
+        return _read_run_file(ctx, session, Path(reference))
     return measure_run(session, find_run(session, reference))
 
 
-def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
+def _read_run_file(ctx: Context, session: Session, path: Path) -> MeasuredRun:
     """The run in a file, as rows that no database has. Raises BadInputError."""
     try:
         file = _RunFile.model_validate_json(path.read_bytes())
@@ -118,7 +118,7 @@ def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
             "run",
         ) from None
     name, sha256 = file.run.dataset, file.run.dataset_sha256
-    dataset = find_by_content(session, name, sha256) or datasets.require(ctx, name)
+    dataset = find_by_content(session, name, sha256) or datasets.require_dataset(ctx, name)
     if dataset.sha256 != sha256:
         raise BadInputError(
             f"{path} is over another {name} (sha256 {sha256[:12]}, here {dataset.sha256[:12]}): import the dataset it "

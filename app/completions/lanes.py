@@ -15,7 +15,7 @@ from app.core.db.storable import restore_original_text
 from app.core.errors import NotFoundError
 from app.core.states import OPEN_RUN_STATES, PASSED
 from app.datasets.models import Task
-from app.datasets.service import as_plain
+from app.datasets.service import to_evaluation_task
 from app.runs import presentation as shown
 from app.runs import repository
 from app.runs.figures import get_finish_time
@@ -54,7 +54,7 @@ def build_text_answer(run: Run, task: Task, text: Sequence[Piece], program: str 
     raw = "".join(part for _, part in text)
     if program is None and task.entry_point:
         mode = run.prompt_mode_used or "completion"
-        program = extractor.extract(as_plain(task), restore_original_text(raw), mode).program  # type: ignore[arg-type]
+        program = extractor.extract(to_evaluation_task(task), restore_original_text(raw), mode).program  # type: ignore[arg-type]
     shown = None if program is None else _strip_prompt(program, task, text)
     return RenderedAnswer(shown, _highlight_origins(text, task.language))
 
@@ -89,7 +89,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Side:
+class CompletionView:
     """A completion, or plain decoding beside it; the first lane is the answer to look at."""
 
     run: Completion
@@ -130,7 +130,7 @@ class Side:
         return max((lane.replay["end"] for lane in self.lanes), default=0.0)
 
 
-def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> Side:
+def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> CompletionView:
     """A completion and its lanes by rank, the chosen sample first; or all in the order they finished.
 
     Raises NotFoundError for a run that is not a completion.
@@ -143,14 +143,14 @@ def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> Side:
     ranks = shown.rank_samples(signs)
     if chosen_first:
         signs.sort(key=lambda sign: (not sign.chosen, ranks.get(sign.row.index, math.inf)))
-    return Side(run, row, [_build_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
+    return CompletionView(run, row, [_build_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
 
 
 def _build_lane(run: Run, row: RunTask, sign: shown.SampleSign, rank: int | None) -> Lane:
-    return Lane(sign, rank, build_sample_answer(run, row.task, sign.row), _replay(row, sign.row))
+    return Lane(sign, rank, build_sample_answer(run, row.task, sign.row), _build_replay(row, sign.row))
 
 
-def _replay(row: RunTask, sample: Sample) -> dict[str, Any]:
+def _build_replay(row: RunTask, sample: Sample) -> dict[str, Any]:
     """`first` and `end` in seconds, between which the page spreads the `n_tokens` evenly.
 
     `tokens` are [origin, text] pairs within the first REPLAYED_CHARACTERS. A sample from before ends of

@@ -33,7 +33,7 @@ TASK_ID = "prompt"
 LONGEST_NAME = 200
 MAX_HEAD = 2000  # characters at the end of the prompt in which a function's head is looked for
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
-_OPENED = re.compile(
+_BRACE_FUNCTION = re.compile(
     r"(?:([A-Za-z_]\w*)\s*(?:<[^<>()]*>)?\([^{}]*\)[^{}()]*|(?:const|let|var)\s+(\w+)\s*=[^\n]*)\{\s*$"
 )
 """A function in a language with braces: its head ends the prompt."""
@@ -91,7 +91,7 @@ def submit_prompts(
             prompts,
             policy=COMPLETION,
             handover=handover,
-            name=name or _name_of(tasks[0].prompt),
+            name=name or _derive_name(tasks[0].prompt),
             graded=graded,
             pinned_worker=pinned_worker,
             prefix_cache=prefix_cache and not remote.is_remote(spec.target),
@@ -123,7 +123,7 @@ def _select_hashed_fields(task: files.Task) -> dict[str, Any]:
     )
 
 
-def check(ctx: Context, spec: CompletionSpec) -> None:
+def validate_spec(ctx: Context, spec: CompletionSpec) -> None:
     """Raises BadInputError for a model that is not allowed or not known, or for tests without a function to call."""
     require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
@@ -136,14 +136,14 @@ def find_entry_point(spec: CompletionSpec) -> str:
         return spec.entry_point
     if spec.language == PYTHON:
         return str((_DEF.findall(spec.prompt) or [""])[-1])
-    opened = _OPENED.search(spec.prompt[-MAX_HEAD:])
+    opened = _BRACE_FUNCTION.search(spec.prompt[-MAX_HEAD:])
     names = [] if opened is None else [name for name in opened.groups() if name]
     return names[0] if names else ""
 
 
 def restore_typed_test(task: Task) -> str:
     """The test as it was typed, without the check(candidate) around plain asserts."""
-    head = _head(task.entry_point)
+    head = _build_check_header(task.entry_point)
     return textwrap.dedent(task.test.removeprefix(head)).removesuffix("\n") if task.test.startswith(head) else task.test
 
 
@@ -160,7 +160,7 @@ def _build_task(spec: CompletionSpec) -> files.Task:
         task_id=TASK_ID,
         prompt=spec.prompt,
         entry_point=entry_point,
-        test=_as_check(spec.test, entry_point),
+        test=_wrap_in_check(spec.test, entry_point),
         canonical_solution="",
         suffix=spec.suffix,
         language=spec.language,
@@ -181,16 +181,16 @@ def _require_mode(spec: DecodingSpec, tasks: tuple[files.Task, ...]) -> None:
         require_infilling(spec.target)
 
 
-def _head(entry_point: str) -> str:
+def _build_check_header(entry_point: str) -> str:
     return f"def check(candidate):\n    {entry_point} = candidate\n"
 
 
-def _as_check(test: str, entry_point: str) -> str:
+def _wrap_in_check(test: str, entry_point: str) -> str:
     """Plain asserts wrapped into check(candidate), in which the function's name means the candidate."""
     if not test.strip() or re.search(r"^def\s+check\s*\(", test, re.MULTILINE):
         return test
-    return _head(entry_point) + textwrap.indent(textwrap.dedent(test), "    ") + "\n"
+    return _build_check_header(entry_point) + textwrap.indent(textwrap.dedent(test), "    ") + "\n"
 
 
-def _name_of(prompt: str) -> str:
+def _derive_name(prompt: str) -> str:
     return next((line.strip() for line in prompt.splitlines() if line.strip()), "prompt")[:60]

@@ -16,7 +16,7 @@ from app.datasets import deletion, repository, service
 from app.web.http.operations import declare_operation
 from app.web.http.paging import DIGITS, PageQuery, split_rows
 from app.web.http.schemas import RequestModel, ResponseModel
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session
 
 bp = Blueprint("datasets_api", __name__, url_prefix="/api/v1")
@@ -100,7 +100,7 @@ def index(query: PageQuery) -> DatasetPage:
 
 
 @bp.post("/datasets")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({201: DatasetDocument})
 def import_(form: DatasetImportForm) -> tuple[DatasetDocument, dict[str, str]]:
     """Checks a file and stores it as a dataset; the same content twice is stored once.
@@ -129,7 +129,7 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
 
 
 @bp.delete("/datasets/<uuid:dataset_id>")
-@needs(Scope.ADMIN)
+@require_scope(Scope.ADMIN)
 @declare_operation({204: None}, problems=(409,))
 def delete(dataset_id: uuid.UUID) -> None:
     """Deletes a dataset that no run and no study uses, with the project's files that only it needs."""

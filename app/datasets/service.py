@@ -31,7 +31,7 @@ LONGEST_NAME = 200
 _NAME = re.compile(r"\w")
 
 
-def require(ctx: Context, name: str) -> Dataset:
+def require_dataset(ctx: Context, name: str) -> Dataset:
     """The newest dataset of that name with its tasks. Raises BadInputError.
 
     A built-in one is unpacked and stored on first use; later uses read its rows.
@@ -45,10 +45,10 @@ def require(ctx: Context, name: str) -> Dataset:
                 known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
                 use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
                 raise BadInputError(f"there is no dataset {name!r}: {build_advice(name, known, use)}", "dataset")
-    return stored or store(ctx, dataset_files.load(name), DatasetKind.BUILTIN)
+    return stored or store_dataset(ctx, dataset_files.load(name), DatasetKind.BUILTIN)
 
 
-def find(ctx: Context, dataset_id: uuid.UUID) -> Dataset | None:
+def find_dataset(ctx: Context, dataset_id: uuid.UUID) -> Dataset | None:
     """The dataset of that id with its tasks, or None."""
     with ctx.database.read() as session:
         return session.scalar(select(Dataset).where(Dataset.id == dataset_id).options(selectinload(Dataset.tasks)))
@@ -100,7 +100,7 @@ def remove_tasks(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -
     with ctx.database.read() as session:
         dataset = repository.get_dataset(session, dataset_id)
         dropped = {task.task_id for task in select_tasks(dataset, task_ids, None)} if task_ids else set()
-        left = [as_plain(task) for task in dataset.tasks if task.task_id not in dropped]
+        left = [to_evaluation_task(task) for task in dataset.tasks if task.task_id not in dropped]
         left_out, coverage = dataset.left_out, dataset.coverage
     if not dropped:
         raise BadInputError("no task is selected: select those to drop", "task_ids")
@@ -124,7 +124,7 @@ def check_name(name: str) -> None:
         )
 
 
-def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
+def store_dataset(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
     """The stored dataset with this content, with its tasks; it is written if it is new."""
     kept = _store_rows(ctx, dataset, kind)
     with ctx.database.read() as session:
@@ -188,7 +188,7 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, w
     Raises BadInputError for an id the dataset does not have, and where no task is left.
     """
     if task_ids:
-        content = files.Dataset(dataset.name, tuple(as_plain(t) for t in dataset.tasks), dataset.sha256)
+        content = files.Dataset(dataset.name, tuple(to_evaluation_task(t) for t in dataset.tasks), dataset.sha256)
         try:
             wanted = {task.task_id for task in content.select(task_ids)}
         except files.DatasetError as error:
@@ -204,7 +204,7 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, w
     return tasks[:limit]
 
 
-def as_plain(task: Task) -> files.Task:
+def to_evaluation_task(task: Task) -> files.Task:
     """The stored task as evaluation/ knows it."""
     return files.Task(
         task_id=task.task_id,

@@ -92,7 +92,7 @@ class StreamOptions(BaseModel):
     continuous_usage_stats: Literal[False] = False
 
 
-class Wanted(NamedTuple):
+class LogprobOptions(NamedTuple):
     """`prompt_logprobs` and `top_logprobs` of decoding.request.Request."""
 
     prompt_logprobs: int | None
@@ -175,6 +175,6 @@ class SamplesRequest(BaseModel, ABC):
         """What the chat template can read beside the messages."""
         return {}
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> LogprobOptions:
         """The log-probabilities that the answer shows beside the chosen tokens."""
-        return Wanted(None, 0)
+        return LogprobOptions(None, 0)

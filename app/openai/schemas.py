@@ -21,7 +21,7 @@ from pydantic import (
 from app.completions.schemas import MAX_CHARACTERS
 from app.core.db.storable import Text
 from app.core.errors import BadInputError
-from app.openai.fields import SamplesRequest, Wanted
+from app.openai.fields import LogprobOptions, SamplesRequest
 from app.runs.schemas import MAX_TOKENS, PromptMode
 from decoding.request import MAX_TOP_LOGPROBS
 from evaluation.datasets import Task
@@ -96,9 +96,9 @@ class CompletionRequest(SamplesRequest):
         """`infill` if there is a suffix."""
         return "raw" if self.suffix is None else "infill"
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> LogprobOptions:
         """`logprobs` top tokens at each position; with `echo` at the positions of the prompt as well."""
-        return Wanted(self.logprobs if self.echo else None, self.logprobs or 0)
+        return LogprobOptions(self.logprobs if self.echo else None, self.logprobs or 0)
 
     def tasks(self) -> tuple[Task, ...]:
         """Each prompt as a task without tests."""
@@ -184,9 +184,9 @@ class ChatRequest(SamplesRequest):
         """`max_completion_tokens`, or `max_tokens`, its older name."""
         return self.max_completion_tokens or self.max_tokens or USUAL_MAX_TOKENS
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> LogprobOptions:
         """The log-probabilities that the answer shows beside the chosen tokens."""
-        return Wanted(None, self.top_logprobs)
+        return LogprobOptions(None, self.top_logprobs)
 
     def tasks(self) -> tuple[Task, ...]:
         """The conversation as one task; its prompt is for people to read."""

@@ -29,7 +29,7 @@ from app.web.http.disconnect import ClientDisconnected
 from app.web.http.problems import to_public_error
 from app.web.http.schemas import to_bad_input
 
-TAKE_UP_S = 120.0
+CLAIM_TIMEOUT_S = 120.0
 FIELDS = {name for asked in (CompletionRequest, ChatRequest) for name in asked.model_fields}
 NAMES = {"budget_s": "budget", "target": "model", "prompt_mode": "suffix"}  # ours -> OpenAI's
 
@@ -53,7 +53,9 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
 def answer(ctx: Context, run_id: uuid.UUID, form: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
     """The completion object, once every sample has ended. Raises as `wait_until_ended` does."""
     run, tasks = wait_until_ended(ctx, run_id, disconnected)
-    choices = [form.whole(_index(task, sample, run), task, sample) for task in tasks for sample in task.samples]
+    choices = [
+        form.whole(_compute_choice_index(task, sample, run), task, sample) for task in tasks for sample in task.samples
+    ]
     return {
         **form.head(run, streamed=False),
         "choices": choices,
@@ -87,7 +89,7 @@ def stream_frames(
         run, tasks = _load_ended(ctx, run_id)
         for task in tasks:
             for sample in task.samples:
-                index = _index(task, sample, run)
+                index = _compute_choice_index(task, sample, run)
                 new = _get_unsent_text(sent, index, sample.raw)
                 if sent[index] != sample.raw:
                     raise BasslineError("a worker was lost and its text cannot be taken back: ask again")
@@ -135,11 +137,11 @@ def get_status(error: BasslineError) -> int:
 
 def _follow(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[Event | None]:
     """The run's events to its end, None at times without one. Raises BusyError if no worker takes it."""
-    give_up = time.monotonic() + TAKE_UP_S
-    for event in waiting.wait(ctx, run_id, disconnected):
+    give_up = time.monotonic() + CLAIM_TIMEOUT_S
+    for event in waiting.follow_completion(ctx, run_id, disconnected):
         yield event
         if event is None and time.monotonic() > give_up and not _is_claimed(ctx, run_id):
-            raise BusyError(f"no worker accepted the prompt within {TAKE_UP_S:g} seconds: try again later")
+            raise BusyError(f"no worker accepted the prompt within {CLAIM_TIMEOUT_S:g} seconds: try again later")
 
 
 def _is_claimed(ctx: Context, run_id: uuid.UUID) -> bool:
@@ -164,7 +166,7 @@ def _load_ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     raise BasslineError(error)
 
 
-def _index(task: RunTask, sample: Sample, run: Run) -> int:
+def _compute_choice_index(task: RunTask, sample: Sample, run: Run) -> int:
     return task.position * run.n + sample.index
 
 

@@ -33,7 +33,7 @@ from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import describe_run_status
 from app.runs.task_repository import find_untouched_runs
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session, parse_id
 from app.web.ui.display import pair_options
 from app.web.ui.units import format_count, format_exact
@@ -173,7 +173,7 @@ def _check(spec: RunSpec) -> None:
 
 
 @bp.post("/runs/new")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def create() -> AnyResponse | tuple[str, int]:
     """Submits the run and shows it; with the button of the estimate shows how long it may take.
 
@@ -192,7 +192,7 @@ def create() -> AnyResponse | tuple[str, int]:
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def cancel(run_id: uuid.UUID) -> AnyResponse:
     """Cancels the run."""
     service.cancel(get_context(), run_id)
@@ -200,7 +200,7 @@ def cancel(run_id: uuid.UUID) -> AnyResponse:
 
 
 @bp.post("/runs/<uuid:run_id>/resume")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def resume(run_id: uuid.UUID) -> AnyResponse:
     """Queues the tasks that the run has not finished."""
     service.resume(get_context(), run_id)

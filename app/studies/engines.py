@@ -176,14 +176,14 @@ def build_arms(tables: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any],
     """
     arms: list[ArmSpec] = []
     servers: list[DeclaredServer] = []
-    ports = _number_ports(tables)
+    ports = _iterate_free_ports(tables)
     for number, table in enumerate(tables, start=1):
         options = {name: value for name, value in table.items() if name not in ENGINE_FIELDS or name == "name"}
         given = {**{k: v for k, v in defaults.items() if k in ArmOptions.model_fields}, **options}
         server = None
         try:
             if "target" in table:
-                _refuse_mixture(table)
+                _require_target_only(table)
                 made: dict[str, Any] = given
             else:
                 engine_table = {name: value for name, value in table.items() if name in ENGINE_FIELDS}
@@ -202,13 +202,13 @@ def build_arms(tables: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any],
     return EngineArms(tuple(arms), tuple(servers))
 
 
-def _refuse_mixture(table: Mapping[str, Any]) -> None:
+def _require_target_only(table: Mapping[str, Any]) -> None:
     for name in table:
         if name in ENGINE_FIELDS and name != "name":
             raise BadInputError(f"{name} is for engine, url or command: leave it out, or leave target out", name)
 
 
-def _number_ports(tables: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+def _iterate_free_ports(tables: Sequence[Mapping[str, Any]]) -> Iterator[int]:
     taken = {table.get("port") for table in tables}
     return (port for port in range(FIRST_PORT, 65536) if port not in taken)
 
@@ -232,7 +232,7 @@ def _build_arm(arm: EngineArm, given: dict[str, Any], port: int) -> tuple[dict[s
         target = add_extra_body(target, json.dumps(arm.extra_body))
     base = parse_target(target).base_url
     command = None if arm.url else _build_command(arm, preset, served, port, base)
-    facts = {"engine": arm.engine or "", "speculation": arm.speculation if _says_speculation(arm) else ""}
+    facts = {"engine": arm.engine or "", "speculation": arm.speculation if _declares_speculation(arm) else ""}
     server = DeclaredServer(target, command, {name: value for name, value in facts.items() if value})
     return {**given, "target": target, "name": name}, server
 
@@ -282,7 +282,7 @@ def _read_env(env: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _says_speculation(arm: EngineArm) -> bool:
+def _declares_speculation(arm: EngineArm) -> bool:
     return arm.engine is not None or arm.speculation != NONE or "speculation" in arm.model_fields_set
 
 

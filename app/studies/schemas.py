@@ -46,7 +46,7 @@ class StudySpec(TaskChoice):
 
     def names(self) -> list[str]:
         """The name of each arm: its own, or what distinguishes its configuration from the others."""
-        return [arm.name or name for arm, name in zip(self.arms, _descriptions(self.arms), strict=True)]
+        return [arm.name or name for arm, name in zip(self.arms, _describe_arms(self.arms), strict=True)]
 
     def run_specs(self) -> list[RunSpec]:
         """The run of each arm. Raises BadInputError that names the arm and the field."""
@@ -57,7 +57,7 @@ class StudySpec(TaskChoice):
             values: dict[str, Any] = {**arm.model_dump(exclude={"name"}), **shared, "name": f"{title}: {name}"[:200]}
             if not is_remote(arm.target):  # load on this machine does not affect a remote server's times
                 values["quiet_limit_s"] = self.quiet_limit_s
-            with naming_arm(number, name):
+            with name_arm_in_errors(number, name):
                 specs.append(parse_spec(RunSpec, values))
         return specs
 
@@ -68,7 +68,7 @@ class StudySpec(TaskChoice):
 
 
 @contextmanager
-def naming_arm(number: int, name: str, shared: Collection[str | None] = ()) -> Iterator[None]:
+def name_arm_in_errors(number: int, name: str, shared: Collection[str | None] = ()) -> Iterator[None]:
     """Raises the BadInputError of the block with its arm, counted from 1, named in front; not for `shared` fields."""
     try:
         yield
@@ -80,7 +80,7 @@ def naming_arm(number: int, name: str, shared: Collection[str | None] = ()) -> I
         raise BadInputError(f"arm {number} ({name}): {error}", field) from None
 
 
-def _descriptions(arms: tuple[ArmSpec, ...]) -> list[str]:
+def _describe_arms(arms: tuple[ArmSpec, ...]) -> list[str]:
     """Target, drafter and n of each arm, and its other options in which the arms differ."""
     always = ("target", "drafter", "n")
     others = [

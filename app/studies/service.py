@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 
-from app.annotations.schemas import Changes
+from app.annotations.schemas import AnnotationChanges
 from app.core.context import Context
 from app.core.db.database import call_after_commit
 from app.core.db.types import generate_id
@@ -23,9 +23,9 @@ from app.runs.schemas import RunSpec, TaskChoice
 from app.studies import files, schedule
 from app.studies.models import ARM, Study, StudyArm
 from app.studies.repository import get_study, lock_study
-from app.studies.schemas import StudySpec, naming_arm
+from app.studies.schemas import StudySpec, name_arm_in_errors
 
-ELSEWHERE = (
+STARTED_ELSEWHERE = (
     "the study was started on another machine ({cpu}, {cpu_count} CPUs), and timings of two machines do not compare: "
     "resume it there, or start a new one"
 )
@@ -48,14 +48,14 @@ def submit(
     its id where that was chosen before. An audit's arms may have one configuration, and those that this machine decodes
     share batches among tasks, because an audit asks for texts and not for times.
     """
-    specs, dataset, tasks = check(ctx, spec, for_audit=for_audit)
+    specs, dataset, tasks = resolve_spec(ctx, spec, for_audit=for_audit)
     if not runs.is_local(pinned_worker, handover):
         for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
-            with naming_arm(number, name):
+            with name_arm_in_errors(number, name):
                 runs.require_allowed(ctx, one.target, one.drafter)
     require_secrets_for_each(parse_target(one.target).base_url for one in specs if is_remote(one.target))
     for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
-        with naming_arm(number, name):
+        with name_arm_in_errors(number, name):
             if not ctx.servers.is_started_here(one.target):
                 runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
     study = Study(
@@ -65,7 +65,7 @@ def submit(
         budget_s=spec.budget_s,
         seed=spec.seed,
         race=spec.race,
-        command=command or files.shell_command(spec),
+        command=command or files.format_study_command(spec),
     )
     for position, (name, one) in enumerate(zip(spec.names(), specs, strict=True)):
         run = runs.build_run(
@@ -89,7 +89,9 @@ def submit(
     return study.id
 
 
-def check(ctx: Context, spec: StudySpec, *, for_audit: bool = False) -> tuple[list[RunSpec], Dataset, list[Task]]:
+def resolve_spec(
+    ctx: Context, spec: StudySpec, *, for_audit: bool = False
+) -> tuple[list[RunSpec], Dataset, list[Task]]:
     """(the run of each arm, the dataset, the selected tasks). Raises BadInputError that names the arm and the field."""
     names, specs = spec.names(), spec.run_specs()
     if for_audit:
@@ -97,7 +99,7 @@ def check(ctx: Context, spec: StudySpec, *, for_audit: bool = False) -> tuple[li
     configurations = [one.model_dump(exclude={"name"}) for one in specs]
     found: tuple[Dataset, list[Task]] | None = None
     for i, (name, one) in enumerate(zip(names, specs, strict=True)):
-        with naming_arm(i + 1, name, shared=TaskChoice.model_fields):
+        with name_arm_in_errors(i + 1, name, shared=TaskChoice.model_fields):
             first_like = i if for_audit else configurations.index(configurations[i])
             firsts = {"configuration": first_like, "name": names.index(name)}
             for what, first in firsts.items():
@@ -140,8 +142,8 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
             raise ConflictError(f"the study is {study.state}: only one that has ended can be resumed")
         if study.measured_elsewhere:
             raise ConflictError("the study was measured elsewhere: start one of your own with the same arms")
-        if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
-            raise ConflictError(ELSEWHERE.format(**study.machine))
+        if (pinned_worker or ctx.database.is_sqlite) and not schedule.may_run_here(study):
+            raise ConflictError(STARTED_ELSEWHERE.format(**study.machine))
         open_arms = [arm for arm in study.arms if arm.dropped_at is None]
         require_secrets_for_each(
             parse_target(arm.run.target).base_url for arm in open_arms if is_remote(arm.run.target)
@@ -167,7 +169,7 @@ def set_quiet_limit(ctx: Context, study_id: uuid.UUID, limit_s: float | None) ->
             run.quiet = None if is_remote(run.target) else build_quiet_wait(limit_s)
 
 
-def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:
+def annotate(ctx: Context, study_id: uuid.UUID, changes: AnnotationChanges) -> None:
     """Changes what people noted on a study. Raises NotFoundError.
 
     The runs of its arms are archived with it, and come back with it.

@@ -27,7 +27,7 @@ def store_dataset(ctx, name: str, project: str | None = None) -> uuid.UUID:
     if project:
         tests = {"project": project, "installed": SHARED, "file": "m.py", "qualified": "f", "line": 1, "tests": ["t"]}
     task = files.Task(f"{name}/0", "def f():\n", "f", "", "    pass\n", project_tests=tests)
-    return service.store(ctx, files.Dataset(name, (task,), uuid.uuid4().hex * 2), DatasetKind.IMPORTED).id
+    return service.store_dataset(ctx, files.Dataset(name, (task,), uuid.uuid4().hex * 2), DatasetKind.IMPORTED).id
 
 
 def count(ctx, table) -> int:
@@ -53,7 +53,7 @@ def test_a_dataset_under_runs_and_studies_stays_and_says_what_uses_it(world):
     world.add_run("two")
     with pytest.raises(ConflictError, match="humaneval is used by 2 runs: delete them first"):
         delete_dataset(world.context, world.humaneval.id)
-    assert service.find(world.context, world.humaneval.id).n_tasks == 164
+    assert service.find_dataset(world.context, world.humaneval.id).n_tasks == 164
 
 
 def test_the_page_and_rest_delete_for_an_admin_alone(ctx):

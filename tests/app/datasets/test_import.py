@@ -41,7 +41,7 @@ def test_tasks_are_written_as_rows_not_as_an_object_each(ctx):
     finally:
         event.remove(Task, "init", count)
     assert not made
-    kept = service.require(ctx, "many")
+    kept = service.require_dataset(ctx, "many")
     assert (kept.id, kept.n_tasks) == (stored.id, N)
     assert [t.position for t in kept.tasks] == list(range(N))
     assert kept.tasks[7].task_id == "add/7"
@@ -71,7 +71,7 @@ def test_content_that_is_stored_already_is_not_checked_again(ctx, monkeypatch):
 
 def test_storing_the_same_twice_gives_the_row_with_its_tasks(ctx):
     loaded = files.parse_dataset(rows(), "many", "many.jsonl")
-    one, two = (service.store(ctx, loaded, DatasetKind.IMPORTED) for _ in range(2))
+    one, two = (service.store_dataset(ctx, loaded, DatasetKind.IMPORTED) for _ in range(2))
     assert one.id == two.id
     assert len(one.tasks) == len(two.tasks) == N
 

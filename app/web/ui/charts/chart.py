@@ -13,7 +13,7 @@ from evaluation.metrics import BUDGET_GRID
 
 
 @dataclass(frozen=True)
-class BudgetReading:
+class ChartReadout:
     """The lines of a chart, read at round budgets from `low` to `high` seconds, where lines end, and at `budget`.
 
     Between those nothing is read, so that a value is never shown beside a budget at which it does not hold.
@@ -67,7 +67,7 @@ class Chart:
     table_head: tuple[str, ...]
     table: list[tuple[str, ...]]
     keys: list[tuple[str, str, str]]  # label, classes and key of every series
-    reading: BudgetReading | None = None  # of a chart with a budget axis
+    reading: ChartReadout | None = None  # of a chart with a budget axis
 
     @property
     def drawings(self) -> tuple[Drawing, ...]:
