@@ -35,7 +35,7 @@ class FailureLimit:
         self._valid: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
 
-    def require_few(self, address: str, token: str) -> None:
+    def require_below_limit(self, address: str, token: str) -> None:
         """Raises TooManyRequests for an address with too many failures, unless the token was valid lately."""
         if self._limiter.test(FAILURE_RATE, address) or _hash_token(token) in self._valid:
             return
@@ -43,11 +43,11 @@ class FailureLimit:
         g.retry_after_s = max(math.ceil(left_s), 1)
         raise TooManyRequests("too many tokens that are not valid came from this address: try again in a minute")
 
-    def count(self, address: str) -> None:
+    def count_failure(self, address: str) -> None:
         """Counts a token of this address that was not valid."""
         self._limiter.hit(FAILURE_RATE, address)
 
-    def remember(self, token: str) -> None:
+    def remember_valid_token(self, token: str) -> None:
         """Notes a token that was valid."""
         with self._lock:
             self._valid[_hash_token(token)] = None
@@ -95,13 +95,13 @@ def _identify_caller() -> Caller | None:
         if given is None or given.type != "bearer" or not given.token:
             raise UnauthorizedError("the Authorization header is not understood: send `Authorization: Bearer TOKEN`")
         limit = get_singleton(FailureLimit)
-        limit.require_few(request.remote_addr or "", given.token)
+        limit.require_below_limit(request.remote_addr or "", given.token)
         try:
             found = service.authenticate(get_context(), given.token)
         except UnauthorizedError:
-            limit.count(request.remote_addr or "")
+            limit.count_failure(request.remote_addr or "")
             raise
-        limit.remember(given.token)
+        limit.remember_valid_token(given.token)
         return found
     user = users.find_signed_in_user(get_context(), session)
     return None if is_api(request.path) and request.method not in SAFE else user

@@ -44,8 +44,8 @@ def build_report(session: Session, study: Study, said: StudyAnalysis) -> AdviceR
 
 
 def _compare_models(study: Study, said: StudyAnalysis) -> TextTable:
-    curves = {one.arm: one for one in said.found.curves} if said.found else {}
-    n = len(said.found.tasks_common) if said.found else 0
+    curves = {one.arm: one for one in said.statistics.curves} if said.statistics else {}
+    n = len(said.statistics.tasks_common) if said.statistics else 0
     rows = []
     for arm in study.arms:
         at = curves[arm.name].at(study.budget_s) if arm.name in curves else None

@@ -17,7 +17,7 @@ from app.studies.models import Study
 from app.studies.progress import compute_study_progress, remaining_s
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import parse_spec
-from app.web.ui.units import format_seconds as in_words
+from app.web.ui.units import format_seconds
 
 PER_TASK_S = 2.0
 """Seconds of a task besides its budget: its prompt, its verdicts, and turns of the models."""
@@ -71,7 +71,7 @@ def describe_progress(session: Session, study: Study) -> tuple[int, int, str]:
     """(tasks of all arms decoded, tasks in all, words) of the study."""
     progress = compute_study_progress(session, study)
     left_s = remaining_s(study.arms, progress)
-    left = f", about {in_words(round(left_s))} left" if left_s else ""
+    left = f", about {format_seconds(round(left_s))} left" if left_s else ""
     waits = describe_quiet_wait(study.runs)
     decoded = sum(arm.decoded for arm in progress.values())
     return decoded, sum(run.n_tasks for run in study.runs), f"tasks decoded{left}{f'. {waits}' if waits else ''}"

@@ -36,7 +36,7 @@ class AnnotationPages:
         bp.add_url_rule(address, "annotated", self._redirect_back)
         bp.add_url_rule(address, "annotate", self._annotate, methods=["POST"])
 
-    def values(self, row_id: uuid.UUID) -> dict[str, Any]:
+    def build_template_values(self, row_id: uuid.UUID) -> dict[str, Any]:
         """What the template's panel of annotations needs."""
         return {
             "annotate": url_for(f"{self._name}.annotate", row_id=row_id, **self._build_part()),

@@ -66,7 +66,7 @@ class JobPage(ResponseModel):
 @declare_operation({200: JobPage})
 def index(query: JobQuery) -> JobPage:
     """Background work: checks of datasets, imports, deletions, translations, trainings."""
-    rows = jobs.list_jobs(get_session(), query.state, limit=query.limit + 1, before=query.id())
+    rows = jobs.list_jobs(get_session(), query.state, limit=query.limit + 1, before=query.parse_id())
     page, following = split_rows(rows, query, lambda job: str(job.id))
     return JobPage(jobs=[JobDocument.of(job) for job in page], next=following)
 

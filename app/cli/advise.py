@@ -174,25 +174,25 @@ def _run_study(
 ) -> uuid.UUID:  # fmt: skip
     """The id of the finished study of the models over the dataset."""
     ctx.make_grader()  # without a sandbox, fail before decoding
-    with foreground.hold_workers(ctx, "advise") as place:
+    with foreground.hold_workers(ctx, "advise") as site:
         if state.study_id and _has_study(ctx, state.study_id):
             study_id = uuid.UUID(state.study_id)
             if study_report.build_study_document(ctx, study_id).study.state is not RunState.FINISHED:
                 echo("resumed: the study continues", err=True)
-                service.resume(ctx, study_id, **place.options)
+                service.resume(ctx, study_id, **site.options)
                 service.set_quiet_limit(ctx, study_id, quiet.get_limit_s())
-                place.work_study(study_id)
+                site.wait_for_study(study_id)
         else:
             spec = make_study_spec(dataset, models, budget, n, seconds - state.spent_s, quiet.get_limit_s())
             left = dataset.n_tasks - len(spec.task_ids)
             more = f"; {left} more are left out: weak, unstated, or beyond the minutes given" if left else ""
             arms = format_count(len(spec.arms), "configuration")
             echo(f"{format_count(len(spec.task_ids), 'task')} for {arms}{more}", err=True)
-            spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
-            study_id = service.submit(ctx, spec, **place.options)
+            spec = handover.prepare_study_for_server(ctx, spec) if site.server else spec
+            study_id = service.submit(ctx, spec, **site.options)
             state.study_id = str(study_id)
             state.write()
-            place.work_study(study_id)
+            site.wait_for_study(study_id)
     ended = study_report.build_study_document(ctx, study_id).study.state
     if ended is not RunState.FINISHED:
         raise common.build_failure(f"the study ended as {ended}; the same command resumes")

@@ -49,12 +49,12 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
         ctx.make_grader()  # without a sandbox, fail before decoding
     console = common.choose_console(json_file)
     printed: set[int] = set()
-    with foreground.hold_workers(ctx, "complete") as place:
-        spec = handover.prepare_for_server(ctx, spec) if place.server else spec
-        run_id = service.submit(ctx, spec, **place.options)
+    with foreground.hold_workers(ctx, "complete") as site:
+        spec = handover.prepare_for_server(ctx, spec) if site.server else spec
+        run_id = service.submit(ctx, spec, **site.options)
         try:
-            if place.server:  # which does not stream its texts to this process
-                place.follow(run_id)
+            if site.server:  # which does not stream its texts to this process
+                site.follow(run_id)
             else:
                 printed = _print_finished_samples(follow_events(ctx, run_id, beat_s=0.2), console)
         except KeyboardInterrupt:

@@ -57,7 +57,7 @@ class ExecutionSite:
         self._ctx = ctx
         self.options: dict[str, Any] = {"handover": True} if server else {"pinned_worker": ctx.worker_name}
 
-    def work(self, run_id: uuid.UUID) -> Run:
+    def wait_for_run(self, run_id: uuid.UUID) -> Run:
         """Waits until a run that was submitted with `options` has ended, in whatever state. Returns it.
 
         Raises UserInterruptError after Ctrl-C, and UnavailableError once the server is gone.
@@ -68,11 +68,11 @@ class ExecutionSite:
             return get_run(session, run_id)
 
     def follow(self, run_id: uuid.UUID) -> None:
-        """Waits for a run as `work` does. KeyboardInterrupt passes through."""
+        """Waits for a run as `wait_for_run` does. KeyboardInterrupt passes through."""
         follow_run(self._ctx, run_id, self._watch_server(_RUN, run_id))
 
-    def work_study(self, study_id: uuid.UUID) -> None:
-        """The same for a study. Raises as `work` does."""
+    def wait_for_study(self, study_id: uuid.UUID) -> None:
+        """The same for a study. Raises as `wait_for_run` does."""
         with self._hold_interruptible(_STUDY, study_id):
             follow_study(self._ctx, study_id, self._watch_server(_STUDY, study_id))
 

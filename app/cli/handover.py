@@ -49,7 +49,7 @@ def prepare_for_server(ctx: Context, spec: S) -> S:
 def prepare_study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
     """The same for every arm of a study. Raises BadInputError that names the arm."""
     arms = []
-    for number, (arm, name) in enumerate(zip(spec.arms, spec.names(), strict=True), start=1):
+    for number, (arm, name) in enumerate(zip(spec.arms, spec.list_names(), strict=True), start=1):
         with name_arm_in_errors(number, name):
             arms.append(prepare_for_server(ctx, arm))
     return spec.model_copy(update={"arms": tuple(arms)})

@@ -86,7 +86,7 @@ def add_commands(
         service.delete(ctx, found.id)
         echo(f"deleted {found.name}")
 
-    def changed(reference: str, changes: AnnotationChanges) -> Named:
+    def apply_changes(reference: str, changes: AnnotationChanges) -> Named:
         """The row after the change."""
         ctx, found = find_row(find, reference)
         service.annotate(ctx, found.id, changes)
@@ -103,7 +103,7 @@ def add_commands(
     @click.argument("text", metavar="TEXT")
     def note(reference: str, text: str) -> None:
         given = sys.stdin.read(LONGEST_NOTE + 2) if text == "-" else text
-        found = changed(reference, parse_spec(AnnotationChanges, {"note": given}))
+        found = apply_changes(reference, parse_spec(AnnotationChanges, {"note": given}))
         assert isinstance(found, Annotatable)
         echo(f"{'noted on' if found.note else 'removed the note of'} {found.name}")
 
@@ -117,15 +117,15 @@ def add_commands(
         ("unarchive", "brought back", f"Return an archived {what}{along} to lists.", AnnotationChanges(archived=False)),
     ):
         group.command(word, help=_format_help(about, f"{start} {word} demo"))(
-            row(_build_mark_command(changed, done, changes))
+            row(_build_mark_command(apply_changes, done, changes))
         )
 
 
 def _build_mark_command(
-    changed: Callable[[str, AnnotationChanges], Named], done: str, changes: AnnotationChanges
+    apply_changes: Callable[[str, AnnotationChanges], Named], done: str, changes: AnnotationChanges
 ) -> Callable[[str], None]:
     def mark(reference: str) -> None:
-        echo(f"{done} {changed(reference, changes).name}")
+        echo(f"{done} {apply_changes(reference, changes).name}")
 
     return mark
 

@@ -127,8 +127,8 @@ def import_(file: Path, **values: str) -> None:
     data = common.read_bytes(file)
     ctx = common.open_context()
     ctx.make_grader()
-    with foreground.hold_workers(ctx, "runs import") as place:
-        run = place.work(import_samples.submit_import(ctx, spec, data, file.name, **place.options))
+    with foreground.hold_workers(ctx, "runs import") as site:
+        run = site.wait_for_run(import_samples.submit_import(ctx, spec, data, file.name, **site.options))
     foreground.report_run(ctx, run, None)
 
 
@@ -142,9 +142,9 @@ def resume(run: str, json_file: str | None) -> None:
         bassline runs resume 01a1fde0
     """
     ctx, found = find_row(repository.find_run, run)
-    with foreground.hold_workers(ctx, "runs resume") as place:
-        service.resume(ctx, found.id, **place.options)
-        foreground.report_run(ctx, place.work(found.id), json_file)
+    with foreground.hold_workers(ctx, "runs resume") as site:
+        service.resume(ctx, found.id, **site.options)
+        foreground.report_run(ctx, site.wait_for_run(found.id), json_file)
 
 
 @runs.command()
@@ -207,7 +207,7 @@ def compare(  # noqa: PLR0913 (click hands each option over by itself)
         base, new = (run_file.load_measured_run(ctx, session, given) for given in (reference, other))
         found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
         reports = [(markdown, format_markdown(found)), (junit, format_junit(found))]
-        document = ComparisonDocument.at(found)
+        document = ComparisonDocument.from_comparison(found)
     common.write_json(json_file, document.model_dump(mode="json"))
     for target, text in reports:
         if target is not None:

@@ -12,7 +12,7 @@ import click
 from app.cli import common, foreground, handover, study_report
 from app.cli.options import QuietChoice, add_given_options, add_quiet_options, name_option_in_errors, parse_options
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
-from app.cli.study_engines import SHARED, engines
+from app.cli.study_engines import SHARED_OPTIONS, engines
 from app.core.errors import BadInputError
 from app.core.terminal import echo
 from app.runs.documents import to_plain_json
@@ -55,7 +55,7 @@ def study() -> None:
     help=" ".join(f"{name}: {preset.question}" for name, preset in PRESETS.items()),
 )
 @add_given_options(ArmOptions, several=True)
-@add_given_options(StudySpec, *SHARED)
+@add_given_options(StudySpec, *SHARED_OPTIONS)
 @margin_option
 @add_quiet_options
 @common.json_option
@@ -87,12 +87,12 @@ def run(
     ctx = common.open_context()
     service.resolve_spec(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
-    with foreground.hold_workers(ctx, "study run") as place:
-        spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
+    with foreground.hold_workers(ctx, "study run") as site:
+        spec = handover.prepare_study_for_server(ctx, spec) if site.server else spec
         # The file may change later, so the stored command contains its content.
         command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
-        study_id = service.submit(ctx, spec, command=command, **place.options)
-        place.work_study(study_id)
+        study_id = service.submit(ctx, spec, command=command, **site.options)
+        site.wait_for_study(study_id)
     study_report.report_end(ctx, study_id, json_file, margin / 100)
 
 
@@ -154,10 +154,10 @@ def resume(reference: str, json_file: str | None, quiet: QuietChoice) -> None:
     """
     ctx, found = find_row(repository.find_study, reference)
     limit_s = quiet.get_limit_s(find_quiet_limit(found.runs))
-    with foreground.hold_workers(ctx, "study resume") as place:
-        service.resume(ctx, found.id, **place.options)
+    with foreground.hold_workers(ctx, "study resume") as site:
+        service.resume(ctx, found.id, **site.options)
         service.set_quiet_limit(ctx, found.id, limit_s)
-        place.work_study(found.id)
+        site.wait_for_study(found.id)
     study_report.report_end(ctx, found.id, json_file)
 
 

@@ -19,7 +19,7 @@ from app.studies import files, repository, service
 from app.studies.engines import ENGINE_FIELDS, NONE, OWN, PRESETS, EngineArms, build_arms, cross_engines
 from app.studies.schemas import StudySpec
 
-SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "race")
+SHARED_OPTIONS = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "race")
 EACH_ARM = ("n", "max_tokens", "temperature", "top_p", "prompt_mode")
 _GPU = Path("/dev/nvidiactl")
 
@@ -43,7 +43,7 @@ _GPU = Path("/dev/nvidiactl")
 )  # fmt: skip
 @click.option("--resume", "resumed", metavar="ID", help="finish this study, which was made of the same arms")
 @add_given_options(ArmOptions, *EACH_ARM)
-@add_given_options(StudySpec, *SHARED)
+@add_given_options(StudySpec, *SHARED_OPTIONS)
 @add_quiet_options
 @common.json_option
 def engines(
@@ -124,19 +124,19 @@ def _run_or_resume(ctx: Context, spec: StudySpec, found: EngineArms, resumed: st
         service.resolve_spec(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
     try:
-        with foreground.hold_workers(ctx, "study engines") as place:
-            if place.server and found.has_commands:
+        with foreground.hold_workers(ctx, "study engines") as site:
+            if site.server and found.has_commands:
                 raise ConflictError(
                     "`bassline serve` has this database, and it starts no other servers: stop it, or start the servers "
                     "and give their addresses as url"
                 )
             if study_id is not None:
-                service.resume(ctx, study_id, **place.options)
+                service.resume(ctx, study_id, **site.options)
             else:
-                spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
+                spec = handover.prepare_study_for_server(ctx, spec) if site.server else spec
                 command = shlex.join(["bassline", *sys.argv[1:]])
-                study_id = service.submit(ctx, spec, command=command, **place.options)
-            place.work_study(study_id)
+                study_id = service.submit(ctx, spec, command=command, **site.options)
+            site.wait_for_study(study_id)
     finally:
         ctx.servers.stop()
     return study_id
@@ -146,6 +146,6 @@ def _find_resumed(ctx: Context, spec: StudySpec, reference: str) -> Any:
     with ctx.database.read() as session:
         study = repository.find_study(session, reference)
         stored = [(arm.name, arm.run.target) for arm in study.arms]
-    if stored != [(name, arm.target) for name, arm in zip(spec.names(), spec.arms, strict=True)]:
+    if stored != [(name, arm.target) for name, arm in zip(spec.list_names(), spec.arms, strict=True)]:
         raise BadInputError(f"the study {reference} has other arms: give its own file and options", "resume")
     return study.id

@@ -69,14 +69,14 @@ class ComparisonDocument(ResponseModel):
     conclusion: Conclusion
 
     @classmethod
-    def at(cls, compared: RunComparison) -> Self:
+    def from_comparison(cls, compared: RunComparison) -> Self:
         """Two runs, as `GET /compare` and `bassline runs compare --json` show them."""
         return cls.of(
             compared,
             pass_first=_describe(compared.first),
             pass_all=_describe(compared.all),
-            measured_in_turn=compared.measured.in_turn,
-            time_bound=compared.measured.time_bound,
+            measured_in_turn=compared.conditions.in_turn,
+            time_bound=compared.conditions.time_bound,
             withheld=compared.first.withheld or compared.all.withheld,
         )
 

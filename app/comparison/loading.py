@@ -72,18 +72,18 @@ class Overlay:
     left_out: tuple[BasslineError, ...]  # why runs that were asked for are not in `runs`
     graded: tuple[int, ...]  # how many tasks each run has graded
     samples: tuple[SampleRow, ...]  # of the common tasks, in the order of the columns of the outcomes
-    compared: PairedRuns
+    paired_runs: PairedRuns
     in_turn: bool  # whether the runs are arms of one study
 
     @property
     def task_ids(self) -> tuple[str, ...]:
         """The tasks that all runs have graded, in the order of the dataset."""
-        return self.compared.task_ids
+        return self.paired_runs.task_ids
 
     @property
     def max_budget_s(self) -> float:
         """The shortest budget of the runs in seconds: past it, one of them has only a lower bound."""
-        return self.compared.end_s
+        return self.paired_runs.end_s
 
     @property
     def labels(self) -> list[str]:
@@ -128,13 +128,13 @@ def load_overlay(session: Session, ids: Sequence[uuid.UUID], *, details: bool = 
     two are left, for runs over different datasets or without a common task, and for more samples than a page can work
     on.
     """
-    found = find_runs(session, ids)
+    known = find_runs(session, ids)
     missing = [
         NotFoundError(f"there is no run {run_id}: it may have been deleted, so leave it out")
         for run_id in ids
-        if run_id not in found
+        if run_id not in known
     ]
-    runs = [found[run_id] for run_id in ids if run_id in found]
+    runs = [known[run_id] for run_id in ids if run_id in known]
     if len(runs) < MIN_RUNS:
         raise missing[0]
     for other in runs[1:]:
@@ -143,7 +143,7 @@ def load_overlay(session: Session, ids: Sequence[uuid.UUID], *, details: bool = 
         raise BadInputError(
             f"these runs have {most:,} samples: choose runs with at most {MAX_SAMPLES:,} together", "runs"
         )
-    letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in found]
+    letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
     rows = read_samples(session, [run.id for run in runs], details=details)
     return build_overlay(session, runs, rows, read_task_ids(session, ids), letters, missing)
 
@@ -162,28 +162,28 @@ def build_overlay(
 
     `task_ids` maps the position of a task in the dataset to its id. Raises BadInputError.
     """
-    found = pair_outcomes(len(runs), rows, task_ids)
+    paired = pair_outcomes(len(runs), rows, task_ids)
     sentences = [
         *(f"the samples of {runs[place].name!r} have no finish times, so nothing is known at a budget"
-          for place in found.untimed),
-        *(f"{runs[place].name!r} has no graded task: leave it out, or wait until it has one" for place in found.empty),
+          for place in paired.untimed),
+        *(f"{runs[place].name!r} has no graded task: leave it out, or wait until it has one" for place in paired.empty),
     ]  # fmt: skip
     left_out = [*missing, *map(_build_runs_error, sentences)]
-    kept = [runs[place] for place in found.places]
+    kept = [runs[place] for place in paired.places]
     if len(kept) < MIN_RUNS:
         raise left_out[0]
-    if found.outcomes is None:
+    if paired.outcomes is None:
         raise _build_runs_error(
             f"these {len(kept)} runs have no graded task in common: choose runs over the same tasks"
         )
     ids = [run.id for run in kept]
     return Overlay(
         runs=tuple(kept),
-        letters=tuple(letters[place] for place in found.places),
+        letters=tuple(letters[place] for place in paired.places),
         left_out=tuple(left_out),
-        graded=found.graded,
-        samples=found.samples,
-        compared=PairedRuns(found.outcomes, min(run.budget_s for run in kept), count_rivals(session, ids), alpha),
+        graded=paired.graded,
+        samples=paired.samples,
+        paired_runs=PairedRuns(paired.outcomes, min(run.budget_s for run in kept), count_rivals(session, ids), alpha),
         in_turn=are_arms_of_one_study(session, ids),
     )
 

@@ -78,9 +78,9 @@ class Matrix:
     by_failure: dict[Failure, int]
 
 
-def build_matrix(found: Overlay, budget_s: float, only: RowFilter = "all", failure: Failure | None = None) -> Matrix:
+def build_matrix(overlay: Overlay, budget_s: float, only: RowFilter = "all", failure: Failure | None = None) -> Matrix:
     """All tasks at `budget_s` seconds, those first whose runs divide most evenly into solved and not."""
-    rows = sorted(_build_rows(found, budget_s), key=lambda row: row.disagreement, reverse=True)
+    rows = sorted(_build_rows(overlay, budget_s), key=lambda row: row.disagreement, reverse=True)
     shows = {
         "all": rows,
         "different": [row for row in rows if row.differs],
@@ -102,22 +102,22 @@ def list_signs(rows: Sequence[MatrixRow]) -> list[VerdictSign]:
     return [sign for sign in (SOLVED_FIRST_SIGN, SOLVED_ANY_SIGN, *FAILURE_SIGNS.values()) if sign in used]
 
 
-def _build_rows(found: Overlay, budget_s: float) -> list[MatrixRow]:
-    outcomes = found.compared.outcomes
+def _build_rows(overlay: Overlay, budget_s: float) -> list[MatrixRow]:
+    outcomes = overlay.paired_runs.outcomes
     arrays = (*outcomes.at(budget_s), outcomes.chosen(budget_s), outcomes.first_correct())
     by_task = zip(*(array.T.tolist() for array in arrays), strict=True)
     return [
-        MatrixRow(task_id=task_id, cells=[_build_cell(found, *parts) for parts in zip(*of_task, strict=True)])
-        for task_id, of_task in zip(found.task_ids, by_task, strict=True)
+        MatrixRow(task_id=task_id, cells=[_build_cell(overlay, *parts) for parts in zip(*of_task, strict=True)])
+        for task_id, of_task in zip(overlay.task_ids, by_task, strict=True)
     ]
 
 
-def _build_cell(found: Overlay, is_first: bool, is_any: bool, chosen: int, first_correct_s: float) -> MatrixCell:
+def _build_cell(overlay: Overlay, is_first: bool, is_any: bool, chosen: int, first_correct_s: float) -> MatrixCell:
     if is_any:
         return MatrixCell(outcome="first" if is_first else "any", failure=None, first_correct_s=first_correct_s)
     if chosen < 0:
         return MatrixCell(outcome="none", failure="not_finished", first_correct_s=None)
-    sample = found.samples[chosen]
+    sample = overlay.samples[chosen]
     return MatrixCell(
         outcome="none", failure=_classify_cached(str(sample.verdict), sample.detail or ""), first_correct_s=None
     )

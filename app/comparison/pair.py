@@ -152,11 +152,11 @@ class PairedFigure:
 class RunComparison:
     """`other` (B) against `reference` (A, the baseline run) at `budget_s` seconds, over the tasks both have graded."""
 
-    found: Overlay
+    overlay: Overlay
     budget_s: float
     first: PairedFigure
     all: PairedFigure
-    measured: caution.MeasurementConditions
+    conditions: caution.MeasurementConditions
     speed: float | None  # tokens per second of other over reference; None where devices differ or it is not known
     conclusion: Conclusion
 
@@ -168,17 +168,17 @@ class RunComparison:
     @property
     def reference(self) -> Run:
         """The baseline run."""
-        return self.found.runs[0]
+        return self.overlay.runs[0]
 
     @property
     def other(self) -> Run:
         """The run that is compared with it."""
-        return self.found.runs[1]
+        return self.overlay.runs[1]
 
     @property
     def machine_factor(self) -> float | None:
         """By how much times could differ because of the machine alone; None: not known."""
-        return self.measured.machine_factor
+        return self.conditions.machine_factor
 
     @property
     def changed(self) -> dict[str, tuple[Any, Any]]:
@@ -202,41 +202,41 @@ def compare_runs(
     check_comparable(reference.run, other.run)
     rows = [row._replace(run=place) for place, one in enumerate((reference, other)) for row in one.samples]
     names = {task.task.position: task.task.task_id for task in reference.tasks}
-    found = build_overlay(session, (reference.run, other.run), rows, names, alpha=alpha)
-    return compare(found, (reference.tasks, other.tasks), budget_s or found.max_budget_s, margin)
+    overlay = build_overlay(session, (reference.run, other.run), rows, names, alpha=alpha)
+    return compare(overlay, (reference.tasks, other.tasks), budget_s or overlay.max_budget_s, margin)
 
 
 def compare(
-    found: Overlay, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, margin: float = MARGIN
+    overlay: Overlay, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, margin: float = MARGIN
 ) -> RunComparison:
     """The second of two runs against the first, given the tasks of each with their tokens.
 
     Raises BadInputError for a budget longer than a run's own.
     """
-    if budget_s > found.max_budget_s:
+    if budget_s > overlay.max_budget_s:
         raise BadInputError(
-            f"budget is {budget_s:g}: one of the runs stopped at {found.max_budget_s:g} seconds, give at most that",
+            f"budget is {budget_s:g}: one of the runs stopped at {overlay.max_budget_s:g} seconds, give at most that",
             "budget",
         )
-    a, b = found.runs
-    measured = caution.find_circumstances(found, tasks, budget_s)
-    first, every = (_compare_figure(found, figure, measured, budget_s, margin) for figure in FIGURES)
+    a, b = overlay.runs
+    conditions = caution.find_circumstances(overlay, tasks, budget_s)
+    first, every = (_compare_figure(overlay, figure, conditions, budget_s, margin) for figure in FIGURES)
     return RunComparison(
-        found=found,
+        overlay=overlay,
         budget_s=budget_s,
         first=first,
         all=every,
-        measured=measured,
+        conditions=conditions,
         speed=compute_speedup(b, tasks[1], a, tasks[0]) if is_same_device((a, b)) else None,
         conclusion=build_conclusion(first.paired, first.decision, first.withheld),
     )
 
 
 def _compare_figure(
-    found: Overlay, figure: Figure, measured: caution.MeasurementConditions, budget_s: float, margin: float
+    overlay: Overlay, figure: Figure, conditions: caution.MeasurementConditions, budget_s: float, margin: float
 ) -> PairedFigure:
-    runs, selector = found.compared, SELECTOR if figure == "first" else None
+    runs, selector = overlay.paired_runs, SELECTOR if figure == "first" else None
     solved = runs.outcomes.solved(figure, budget_s)
     paired = compare_solved(runs.task_ids, solved[1], solved[0], budget_s, selector, runs.alpha)
     decision = runs.decide(figure, 1, 0, budget_s, margin)
-    return PairedFigure(paired, decision, caution.explain_withheld_verdict(decision, figure, found, measured))
+    return PairedFigure(paired, decision, caution.explain_withheld_verdict(decision, figure, overlay, conditions))

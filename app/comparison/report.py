@@ -56,9 +56,9 @@ def _describe_figure(label: str, one: PairedFigure, compared: RunComparison) -> 
 
 def build_budgets_table(compared: RunComparison) -> TextTable:
     """The difference in Pass@First at a row of budgets."""
-    runs, n = compared.found.compared, compared.found.compared.n_tasks
+    runs, n = compared.overlay.paired_runs, compared.overlay.paired_runs.n_tasks
     rows = []
-    for budget in list_named_budgets(compared.found.max_budget_s):
+    for budget in list_named_budgets(compared.overlay.max_budget_s):
         decision = runs.decide("first", 1, 0, budget)
         shares = (format_percent(runs.share("first", run, budget), n) for run in range(2))
         limits = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
@@ -117,7 +117,7 @@ def describe_speed(compared: RunComparison) -> str:
 def describe_notes(compared: RunComparison) -> list[str]:
     """The caveats on the figures, a sentence or two each."""
     said = [f"Pass@{name}: undecided: {one.withheld}" for name, one in compared.figures.items() if one.withheld]
-    return said + describe_circumstances(compared.found, compared.machine_factor)
+    return said + describe_circumstances(compared.overlay, compared.machine_factor)
 
 
 def format_markdown(compared: RunComparison) -> str:
@@ -156,17 +156,17 @@ def format_junit(compared: RunComparison) -> str:
 
     One that neither solves is skipped. A failure is one lost task; whether B is worse is the property `worse`.
     """
-    found, a, b = compared.found, compared.reference, compared.other
-    first = found.compared.outcomes.solved("first", compared.budget_s)
+    overlay, a, b = compared.overlay, compared.reference, compared.other
+    first = overlay.paired_runs.outcomes.solved("first", compared.budget_s)
     lost, neither = (first[0] & ~first[1]).tolist(), (~first[0] & ~first[1]).tolist()
-    counts = {"tests": len(found.task_ids), "failures": sum(lost), "errors": 0, "skipped": sum(neither)}
+    counts = {"tests": len(overlay.task_ids), "failures": sum(lost), "errors": 0, "skipped": sum(neither)}
     root = ET.Element("testsuites")
     name = f"{b.name} against {a.name}, Pass@First at {format_seconds(compared.budget_s)}"
     suite = ET.SubElement(root, "testsuite", {"name": _escape_xml(name), **{key: str(n) for key, n in counts.items()}})
     properties = ET.SubElement(suite, "properties")
     for key, value in _list_properties(compared):
         ET.SubElement(properties, "property", name=key, value=_escape_xml(value))
-    for task_id, is_lost, is_skipped in zip(found.task_ids, lost, neither, strict=True):
+    for task_id, is_lost, is_skipped in zip(overlay.task_ids, lost, neither, strict=True):
         case = ET.SubElement(suite, "testcase", classname=_escape_xml(a.dataset.name), name=_escape_xml(task_id))
         if is_lost:
             message = f"lost: {a.name} solves it, {b.name} does not"

@@ -53,7 +53,7 @@ class _StoredRun(RunInfo):
 
     @field_validator("provenance")
     @classmethod
-    def _checked(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _check_provenance(cls, value: dict[str, Any]) -> dict[str, Any]:
         try:
             Provenance.model_validate(value)
         except ValidationError as error:
@@ -70,7 +70,7 @@ class _RunFile(RequestModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _finite(cls, value: Any) -> Any:
+    def _require_storable(cls, value: Any) -> Any:
         return require_storable(value)
 
 

@@ -29,7 +29,7 @@ from app.runs.schemas import DecodingSpec
 from app.samples.models import Sample
 from app.workers import service as workers
 from decoding.limits import MAX_SERVED
-from evaluation import datasets as files
+from evaluation import datasets as evaluation_datasets
 
 RECENT_WINDOW_S = 120.0  # completions that ended longer ago say little of the machine's pace now
 QUEUE_WINDOW_S = 10.0  # those that ended within this waited as long as one that comes now will
@@ -67,18 +67,18 @@ class RoundCosts(NamedTuple):
     round_s: float
     prompt_token_s: float
 
-    def prompt_s(self, characters: int) -> float:
+    def estimate_prompt_s(self, characters: int) -> float:
         """Seconds to read a prompt."""
         return self.prompt_token_s * characters / CHARACTERS_PER_TOKEN
 
-    def answer_s(self, one: OpenCompletion) -> float:
+    def estimate_answer_s(self, one: OpenCompletion) -> float:
         """Seconds that a completion usually keeps its places in the batch; its budget ends it."""
         rounds = min(one.max_tokens, USUAL_ROUNDS)
-        return min(self.prompt_s(one.characters) + rounds * self.round_s, one.budget_s)
+        return min(self.estimate_prompt_s(one.characters) + rounds * self.round_s, one.budget_s)
 
 
 @contextmanager
-def admit_completion(ctx: Context, spec: DecodingSpec, tasks: Sequence[files.Task]) -> Iterator[None]:
+def admit_completion(ctx: Context, spec: DecodingSpec, tasks: Sequence[evaluation_datasets.Task]) -> Iterator[None]:
     """Store the completion inside the block: until it ends, this process admits no other completion.
 
     Raises OverloadedError if the completions for the target leave no time for one more within its budget.
@@ -104,7 +104,7 @@ def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None
             costs, together = _load_measured_costs(session, spec.target), ctx.settings.completions_together
             wait_s = predict_wait_s(ahead, costs, together, _count_workers(ctx, session))
             # One round that is already running, and one of its own.
-            needed_s = 0.0 if costs is None else costs.prompt_s(characters) + 2 * costs.round_s
+            needed_s = 0.0 if costs is None else costs.estimate_prompt_s(characters) + 2 * costs.round_s
     if wait_s + needed_s >= spec.budget_s:
         raise OverloadedError(
             f"{spec.target} has {len(ahead)} completions to decode: one more waits about {wait_s:.0f} seconds "
@@ -122,11 +122,11 @@ def predict_wait_s(ahead: Sequence[OpenCompletion], costs: RoundCosts | None, to
     Without costs, each keeps its places for its whole budget.
     """
     batches = max(len(ahead) / together, sum(one.n for one in ahead) / MAX_SERVED) / n_workers
-    kept_s = median(one.budget_s if costs is None else costs.answer_s(one) for one in ahead)
+    kept_s = median(one.budget_s if costs is None else costs.estimate_answer_s(one) for one in ahead)
     if costs is None:
         return math.floor(batches) * kept_s
-    waiting_s = sum(costs.prompt_s(one.characters) for one in ahead if one.waits) / n_workers
-    all_s = sum(costs.prompt_s(one.characters) for one in ahead) / n_workers
+    waiting_s = sum(costs.estimate_prompt_s(one.characters) for one in ahead if one.waits) / n_workers
+    all_s = sum(costs.estimate_prompt_s(one.characters) for one in ahead) / n_workers
     return math.floor(batches) * kept_s + max(waiting_s, all_s - max(one.age_s for one in ahead))
 
 

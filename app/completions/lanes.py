@@ -16,8 +16,7 @@ from app.core.errors import NotFoundError
 from app.core.states import OPEN_RUN_STATES, PASSED
 from app.datasets.models import Task
 from app.datasets.service import to_evaluation_task
-from app.runs import presentation as shown
-from app.runs import repository
+from app.runs import presentation, repository
 from app.runs.figures import get_finish_time
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
@@ -55,8 +54,8 @@ def build_text_answer(run: Run, task: Task, text: Sequence[Piece], program: str 
     if program is None and task.entry_point:
         mode = run.prompt_mode_used or "completion"
         program = extractor.extract(to_evaluation_task(task), restore_original_text(raw), mode).program  # type: ignore[arg-type]
-    shown = None if program is None else _strip_prompt(program, task, text)
-    return RenderedAnswer(shown, _highlight_origins(text, task.language))
+    shown_program = None if program is None else _strip_prompt(program, task, text)
+    return RenderedAnswer(shown_program, _highlight_origins(text, task.language))
 
 
 def _highlight_origins(text: Sequence[Piece], language: str) -> Markup:
@@ -82,7 +81,7 @@ REPLAYED_CHARACTERS = 4000  # of each sample: more than its lane shows without s
 class Lane:
     """A sample; `rank` by mean log-probability, None if it did not finish. `replay` is what the script moves it by."""
 
-    sign: shown.SampleSign
+    sign: presentation.SampleSign
     rank: int | None
     answer: RenderedAnswer
     replay: dict[str, Any]
@@ -139,14 +138,14 @@ def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> Complet
     if not isinstance(run, Completion):
         raise NotFoundError(f"run {run.id} is not a completion: open it under Runs")
     row = repository.load_tasks_with_samples(session, run.id, origins=True)[0]
-    signs = shown.sort_by_finish(row.samples)
-    ranks = shown.rank_samples(signs)
+    signs = presentation.sort_by_finish(row.samples)
+    ranks = presentation.rank_samples(signs)
     if chosen_first:
         signs.sort(key=lambda sign: (not sign.chosen, ranks.get(sign.row.index, math.inf)))
     return CompletionView(run, row, [_build_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
 
 
-def _build_lane(run: Run, row: RunTask, sign: shown.SampleSign, rank: int | None) -> Lane:
+def _build_lane(run: Run, row: RunTask, sign: presentation.SampleSign, rank: int | None) -> Lane:
     return Lane(sign, rank, build_sample_answer(run, row.task, sign.row), _build_replay(row, sign.row))
 
 

@@ -26,7 +26,7 @@ from app.runs import enqueue
 from app.runs.provenance import TEMPLATE_KWARGS
 from app.runs.schemas import DecodingSpec
 from app.runs.service import build_run, is_local, require_allowed, require_answering, require_models
-from evaluation import datasets as files
+from evaluation import datasets as evaluation_datasets
 from evaluation.datasets import PYTHON
 
 TASK_ID = "prompt"
@@ -52,7 +52,7 @@ def submit(ctx: Context, spec: CompletionSpec, **options: Any) -> uuid.UUID:
 def submit_prompts(
     ctx: Context,
     spec: DecodingSpec,
-    tasks: tuple[files.Task, ...],
+    tasks: tuple[evaluation_datasets.Task, ...],
     *,
     name: str = "",
     graded: bool = False,
@@ -115,7 +115,7 @@ def submit_prompts(
     return completion.id
 
 
-def _select_hashed_fields(task: files.Task) -> dict[str, Any]:
+def _select_hashed_fields(task: evaluation_datasets.Task) -> dict[str, Any]:
     """The fields of a prompt that its hash covers; Python's have the hash that they had before other languages."""
     facts = asdict(task)
     return {name: facts[name] for name in facts if name not in ("signature", "cases", "language")} | (
@@ -147,7 +147,7 @@ def restore_typed_test(task: Task) -> str:
     return textwrap.dedent(task.test.removeprefix(head)).removesuffix("\n") if task.test.startswith(head) else task.test
 
 
-def _build_task(spec: CompletionSpec) -> files.Task:
+def _build_task(spec: CompletionSpec) -> evaluation_datasets.Task:
     entry_point = find_entry_point(spec)
     if spec.test.strip() and not entry_point.isidentifier():
         raise BadInputError(
@@ -156,7 +156,7 @@ def _build_task(spec: CompletionSpec) -> files.Task:
         )
     if len(entry_point) > LONGEST_NAME:
         raise BadInputError(f"entry_point has {len(entry_point)} characters: give a function's name", "entry_point")
-    return files.Task(
+    return evaluation_datasets.Task(
         task_id=TASK_ID,
         prompt=spec.prompt,
         entry_point=entry_point,
@@ -167,7 +167,7 @@ def _build_task(spec: CompletionSpec) -> files.Task:
     )
 
 
-def _require_mode(spec: DecodingSpec, tasks: tuple[files.Task, ...]) -> None:
+def _require_mode(spec: DecodingSpec, tasks: tuple[evaluation_datasets.Task, ...]) -> None:
     """Raises BadInputError where the mode and a suffix do not go together: before a model is loaded to find that
     out."""
     has_suffix = any(task.suffix is not None for task in tasks)

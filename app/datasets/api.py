@@ -94,7 +94,7 @@ class DatasetImportForm(RequestModel):
 @declare_operation({200: DatasetPage})
 def index(query: PageQuery) -> DatasetPage:
     """Stored datasets. A built-in one is stored on first use."""
-    rows = repository.load_datasets_page(get_session(), limit=query.limit + 1, before=query.id())
+    rows = repository.load_datasets_page(get_session(), limit=query.limit + 1, before=query.parse_id())
     page, following = split_rows(rows, query, lambda dataset: str(dataset.id))
     return DatasetPage(datasets=[DatasetDocument.of(dataset) for dataset in page], next=following)
 
@@ -117,7 +117,7 @@ def import_(form: DatasetImportForm) -> tuple[DatasetDocument, dict[str, str]]:
 def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     """A dataset and its tasks."""
     dataset = repository.get_dataset(get_session(), dataset_id)
-    (after,) = query.numbers(DIGITS) or (None,)
+    (after,) = query.parse_numbers(DIGITS) or (None,)
     rows = repository.load_tasks_page(get_session(), dataset_id, limit=query.limit + 1, after=after)
     page, following = split_rows(rows, query, lambda task: str(task.position))
     checks = [CheckDocument.of(check) for check in repository.load_checks(get_session(), dataset_id)]

@@ -107,19 +107,19 @@ def split_command(command: str) -> list[str]:
 class _ReportingWatcher:
     """Reports progress to the user and to the job, which may be cancelled."""
 
-    shown: Watcher
+    watcher: Watcher
     step: JobAttempt
 
     def recording(self, command: Sequence[str], seconds: float) -> None:
-        self.shown.recording(command, seconds)
+        self.watcher.recording(command, seconds)
         self._report(0, 0, "running the project's tests")
 
     def testing(self, done: int, total: int) -> None:
-        self.shown.testing(done, total)
+        self.watcher.testing(done, total)
         self._report(done, total, "files of tests in the sandbox")
 
     def checking(self, done: int, total: int, made: TaskResult | None) -> None:
-        self.shown.checking(done, total, made)
+        self.watcher.checking(done, total, made)
         self._report(done, total, "functions")
 
     def _report(self, done: int, total: int, what: str) -> None:

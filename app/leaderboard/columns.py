@@ -121,7 +121,7 @@ class Column:
     key: str  # stands in addresses (`?sort=`)
     label: str
     value: RowValue  # what it shows and orders the rows by; rows where it is None come last
-    unit: Callable[..., str]  # the value as text
+    format_value: Callable[..., str]  # the value as text
     about: str  # on the page About, like `formula`
     note: Callable[[LeaderboardRow], str] = lambda _: ""  # in small type below the text
     share: Callable[[LeaderboardRow], tuple[float, float, float]] | None = (
@@ -136,7 +136,7 @@ class Column:
 
     def text(self, row: LeaderboardRow) -> str:
         """The value for people."""
-        return self.unit(self.value(row), *([row.run.n_tasks] if self.of_tasks else ()))
+        return self.format_value(self.value(row), *([row.run.n_tasks] if self.of_tasks else ()))
 
 
 COLUMNS = (

@@ -99,9 +99,9 @@ class LeaderboardCache:
                 read = _read(session, changed) if changed else {}
                 both = ((read.get(version.id) or known.get(version.result), version) for version in versions)
                 found = [(entry, version) for entry, version in both if entry]  # one may be deleted
-                self._entries = [replace(entry, **version.notes) for entry, version in found]
+                self._entries = [replace(entry, **version.mutable_fields) for entry, version in found]
                 # A result that was read now may be newer than the version.
-                self._versions = [Version(*entry.result, **version.notes) for entry, version in found]
+                self._versions = [Version(*entry.result, **version.mutable_fields) for entry, version in found]
             return self._entries
 
 

@@ -89,14 +89,14 @@ def _handle_unexpected_error(error: Exception) -> tuple[dict[str, Any], int]:
     return _handle_bassline_error(problems.to_public_error(error))
 
 
-def _answer_request(asked: SamplesRequest, form: Answers) -> Response | dict[str, Any]:
+def _answer_request(asked: SamplesRequest, answers: Answers) -> Response | dict[str, Any]:
     ctx, disconnected = get_context(), disconnect.build_disconnect_probe(request.environ)
     with waiting.acquire_slot(ctx) as slot:
         run_id = service.submit(ctx, asked)
         if not asked.stream:
-            return service.answer(ctx, run_id, form, disconnected)
+            return service.answer(ctx, run_id, answers, disconnected)
         slot.callback(waiting.cancel, ctx, run_id)
-        frames = service.stream_frames(ctx, run_id, form, asked.stream_options, disconnected)
+        frames = service.stream_frames(ctx, run_id, answers, asked.stream_options, disconnected)
         return event_stream.build_stream_response(frames, slot.pop_all().close)
 
 

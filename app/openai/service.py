@@ -37,27 +37,29 @@ NAMES = {"budget_s": "budget", "target": "model", "prompt_mode": "suffix"}  # ou
 def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
     """Stores the request as a completion and enqueues it; returns the id of its run. Raises BadInputError."""
     try:
-        spec = asked.decoding(ctx.settings.completion_budget_s)
+        spec = asked.build_decoding_spec(ctx.settings.completion_budget_s)
         return completions.submit_prompts(
             ctx,
             spec,
-            asked.tasks(),
+            asked.build_tasks(),
             n_min=asked.n_min,
             template_kwargs=asked.template_kwargs,
-            **asked.wanted()._asdict(),
+            **asked.get_logprob_options()._asdict(),
         )
     except ValidationError as error:
         raise to_bad_input(error) from None
 
 
-def answer(ctx: Context, run_id: uuid.UUID, form: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
+def answer(ctx: Context, run_id: uuid.UUID, answers: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
     """The completion object, once every sample has ended. Raises as `wait_until_ended` does."""
     run, tasks = wait_until_ended(ctx, run_id, disconnected)
     choices = [
-        form.whole(_compute_choice_index(task, sample, run), task, sample) for task in tasks for sample in task.samples
+        answers.build_choice(_compute_choice_index(task, sample, run), task, sample)
+        for task in tasks
+        for sample in task.samples
     ]
     return {
-        **form.head(run, streamed=False),
+        **answers.build_head(run, streamed=False),
         "choices": choices,
         "usage": count_usage(tasks),
         "bassline": describe_timing(run, tasks),
@@ -65,18 +67,18 @@ def answer(ctx: Context, run_id: uuid.UUID, form: Answers, disconnected: ClientD
 
 
 def stream_frames(
-    ctx: Context, run_id: uuid.UUID, form: Answers, options: StreamOptions, disconnected: ClientDisconnected
+    ctx: Context, run_id: uuid.UUID, answers: Answers, options: StreamOptions, disconnected: ClientDisconnected
 ) -> Iterator[str]:
     """The same as server-sent events: the new text of each choice, its end, and `[DONE]`; errors as an error object."""
     sent: dict[int, str] = {}
     try:
         with ctx.database.read() as session:
             run = get_run(session, run_id)
-        head = form.head(run, streamed=True)
+        head = answers.build_head(run, streamed=True)
         if options.include_usage:
             head["usage"] = None  # in every chunk but the last, as OpenAI's reference says
         for index in range(run.n * run.n_tasks):
-            if (first := form.first(index)) is not None:
+            if (first := answers.build_first(index)) is not None:
                 yield _format_frame({**head, "choices": [first]})
         for event in _follow(ctx, run_id, disconnected):
             if event is None:
@@ -85,7 +87,7 @@ def stream_frames(
                 for sample in event.data["samples"]:
                     index = int(event.data["task_id"].rpartition("/")[2]) * run.n + sample["index"]
                     if new := _get_unsent_text(sent, index, sample["text"]):
-                        yield _format_frame({**head, "choices": [form.piece(index, new)]})
+                        yield _format_frame({**head, "choices": [answers.build_piece(index, new)]})
         run, tasks = _load_ended(ctx, run_id)
         for task in tasks:
             for sample in task.samples:
@@ -93,7 +95,7 @@ def stream_frames(
                 new = _get_unsent_text(sent, index, sample.raw)
                 if sent[index] != sample.raw:
                     raise BasslineError("a worker was lost and its text cannot be taken back: ask again")
-                yield _format_frame({**head, "choices": [form.last(index, new, sample)]})
+                yield _format_frame({**head, "choices": [answers.build_last(index, new, sample)]})
         if options.include_usage:
             yield _format_frame(
                 {**head, "choices": [], "usage": count_usage(tasks), "bassline": describe_timing(run, tasks)}

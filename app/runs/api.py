@@ -112,7 +112,7 @@ def index(query: RunQuery) -> RunPage:
             **query.model_dump(include={"target", "dataset", "name", "archived"}),
         ),
         limit=query.limit + 1,
-        before=query.id(),
+        before=query.parse_id(),
     )
     page, following = split_rows(runs, query, lambda run: str(run.id))
     return RunPage(runs=[build_run_document(run) for run in page], next=following)
@@ -145,7 +145,7 @@ def samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
         get_session(),
         run_id,
         limit=query.limit + 1,
-        after=query.numbers(DIGITS, DIGITS),
+        after=query.parse_numbers(DIGITS, DIGITS),
         task_id=query.task_id,
         verdict=query.verdict,
     )

@@ -67,7 +67,7 @@ def index() -> str:
         asked=asked,
         before=before,
         archived=archived,
-        any_archived=not runs and Run.any_archived(get_session()),
+        any_archived=not runs and Run.has_archived(get_session()),
         kept={key: value or None for key, value in asked.items()} | {"archived": "1" if archived else None},
         labels=FILTERS,
         states=list(RunState),
@@ -105,7 +105,7 @@ def show(run_id: uuid.UUID) -> str:
         address=format_exact(budget) if asked else None,
         left_out=caveats.describe_without_left_out(figures),
         judges=caveats.describe_judges(figures),
-        **annotation_pages.values(run_id),
+        **annotation_pages.build_template_values(run_id),
         **data,
     )
 
@@ -137,7 +137,7 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         budget=budget,
         address=format_exact(budget) if asked else None,
         timeline=presentation.draw_task_timeline(budget, row, signs[: presentation.SQUARES_OF_TASK]),
-        most_lives=presentation.SQUARES_OF_TASK,
+        max_samples_drawn=presentation.SQUARES_OF_TASK,
         steps=presentation.list_steps(row),
         walk=_find_neighbours(row, show, budget),
         show=show,

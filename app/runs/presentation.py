@@ -376,11 +376,11 @@ def draw_task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSign])
     """
     if not signs or row.wall_s is None:
         return None
-    lives = [
+    timings = [
         SampleTiming(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, get_finish_time(s.row) or row.wall_s)
         for s in signs
     ]
-    return draw_timeline(lives, budget, max(row.wall_s, *(life.end for life in lives)))
+    return draw_timeline(timings, budget, max(row.wall_s, *(timing.end for timing in timings)))
 
 
 def _split_unit(text: str) -> tuple[str, str]:

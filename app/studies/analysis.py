@@ -32,12 +32,12 @@ DRAFTING_OPTIONS = ("drafter", "draft_length", "acceptance")
 
 @dataclass(frozen=True, slots=True)
 class StudyAnalysis:
-    """`found` covers the arms in `compared`; None while they have no graded task in common.
+    """`statistics` covers the arms in `compared`; None while they have no graded task in common.
 
     Arms that a race has dropped, and arms that failed, are left out, so that the others compare over more tasks.
     """
 
-    found: Analysis | None
+    statistics: Analysis | None
     compared: tuple[str, ...]
     left_out: tuple[str, ...]
     engines: tuple[EngineRow, ...] = ()
@@ -47,7 +47,7 @@ class StudyAnalysis:
 class _CachedAnalysis:
     """An analysis, and until when (time.monotonic) it may be shown while the study works."""
 
-    found: StudyAnalysis
+    analysis: StudyAnalysis
     rest_until: float
 
 
@@ -73,14 +73,14 @@ class AnalysisCache:
             lambda: _compute_cached(session, study),
             still_good=lambda kept: allow_stale and time.monotonic() < kept.rest_until,
         )
-        return kept.found
+        return kept.analysis
 
 
 def _compute_cached(session: Session, study: Study) -> _CachedAnalysis:
     started = time.monotonic()
-    found = analyse_study(session, study)
+    analysis = analyse_study(session, study)
     ended = time.monotonic()
-    return _CachedAnalysis(found, ended + REST * (ended - started))
+    return _CachedAnalysis(analysis, ended + REST * (ended - started))
 
 
 def analyse_study(session: Session, study: Study) -> StudyAnalysis:
@@ -88,8 +88,8 @@ def analyse_study(session: Session, study: Study) -> StudyAnalysis:
     arms = {arm.name: arm.run for arm in study.arms if arm.dropped_at is None and arm.run.state is not RunState.FAILED}
     compared = compare_named_runs(session, arms, study.budget_s)
     left_out = tuple(arm.name for arm in study.arms if arm.name not in arms)
-    found = None if compared is None else analyse(compared)
-    return StudyAnalysis(found, tuple(arms), left_out, build_engine_rows(session, arms, found))
+    statistics = None if compared is None else analyse(compared)
+    return StudyAnalysis(statistics, tuple(arms), left_out, build_engine_rows(session, arms, statistics))
 
 
 def compare_named_runs(session: Session, runs: Mapping[str, Run], end_s: float) -> ArmComparison | None:

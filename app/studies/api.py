@@ -57,7 +57,9 @@ def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
 @declare_operation({200: StudyPage})
 def index(query: ArchivedQuery) -> StudyPage:
     """Studies, newest first, without what they say."""
-    studies = repository.list_studies(get_session(), limit=query.limit + 1, before=query.id(), archived=query.archived)
+    studies = repository.list_studies(
+        get_session(), limit=query.limit + 1, before=query.parse_id(), archived=query.archived
+    )
     page, following = split_rows(studies, query, lambda study: str(study.id))
     done = progress.compute_run_progress(get_session(), [arm.run_id for study in page for arm in study.arms])
     return StudyPage(studies=[documents.build_overview(study, done) for study in page], next=following)

@@ -175,7 +175,7 @@ def build_document(
 
     Raises BadInputError for a budget above the study's.
     """
-    found, at = analysis.found, budget_s
+    found, at = analysis.statistics, budget_s
     if at is not None:
         require_measured_budget(study, at)
     answers = found.answers_with(margin) if found else ()

@@ -67,14 +67,14 @@ def format_study_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
     An arm has a row at every budget (seconds) at which one of its shares changes, and at round ones.
     """
     rows: list[Iterable[object]] = [("arm", "run_id", *ArmOptions.model_fields, *MEASURED_COLUMNS, *CURVE_COLUMNS)]
-    if analysis.found is not None:
-        speeds = {row.arm: row for row in analysis.found.paper_table}
-        for one in analysis.found.curves:
+    if analysis.statistics is not None:
+        speeds = {row.arm: row for row in analysis.statistics.paper_table}
+        for one in analysis.statistics.curves:
             arm = next(arm for arm in found.arms if arm.name == one.arm)
             options = (arm.configuration[option] for option in ArmOptions.model_fields)
             speed = (getattr(speeds[arm.name], name) for name in SPEEDS)
             measured = (found.study.device, " ".join(arm.marks), found.study.tasks_common, *speed)
-            rows += _build_csv_rows((arm.name, arm.run_id, *options, *measured), one, analysis.found.budgets)
+            rows += _build_csv_rows((arm.name, arm.run_id, *options, *measured), one, analysis.statistics.budgets)
     return tables.as_csv(rows)
 
 

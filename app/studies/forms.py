@@ -19,7 +19,7 @@ from app.studies import presets, service
 from app.studies.grid import Grid, build_grid
 from app.studies.schemas import StudySpec
 
-SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name")
+SHARED_OPTIONS = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name")
 OWN_GRID = ("drafter", "n")  # a preset sets these itself
 LABELS = {name: option.form_label for name, option in get_options(RunSpec).items()} | {
     "race": "Race",
@@ -51,7 +51,7 @@ class ParsedStudyForm:
     errors: dict[str, str] = field(default_factory=dict)
 
     @property
-    def most_s(self) -> float:
+    def max_s(self) -> float:
         """Seconds of decoding at most: every task of every arm takes its whole budget."""
         return len(self.spec.arms) * self.n_tasks * self.spec.budget_s if self.spec else 0.0
 
@@ -69,7 +69,7 @@ def get_initial_values() -> MultiDict[str, str]:
 
 def parse_study_form(ctx: Context, values: MultiDict[str, str]) -> ParsedStudyForm:
     """The study that the form describes, checked as far as that goes without running anything."""
-    given = {name: values[name] for name in SHARED if values.get(name, "").strip()}
+    given = {name: values[name] for name in SHARED_OPTIONS if values.get(name, "").strip()}
     shared, errors = parse_form(RunSpec, {"target": "any", **given}, LABELS, {}, lambda _: None)
     arms = Grid((), ())
     try:
@@ -77,7 +77,7 @@ def parse_study_form(ctx: Context, values: MultiDict[str, str]) -> ParsedStudyFo
         if shared is None:
             return ParsedStudyForm(None, 0, arms.left_out, errors)
         spec = StudySpec(
-            **shared.model_dump(include=set(SHARED)),
+            **shared.model_dump(include=set(SHARED_OPTIONS)),
             race="race" in values,
             quiet_limit_s=QUIET_LIMIT_S if "wait_for_quiet" in values else None,
             arms=arms.arms,
@@ -94,7 +94,7 @@ def build_shared_fields(datasets: list[str]) -> list[FormField]:
     """The fields of what all arms share."""
     known = {one.name: one for one in build_form_fields(RunSpec, {"dataset": [(name, name) for name in datasets]})}
     hints = {"name": "The name in lists; empty: the models, the dataset and the number of arms."}
-    return [replace(known[name], hint=hints.get(name, known[name].hint)) for name in SHARED]
+    return [replace(known[name], hint=hints.get(name, known[name].hint)) for name in SHARED_OPTIONS]
 
 
 def build_list_fields() -> list[FormField]:

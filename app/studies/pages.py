@@ -88,7 +88,7 @@ def index() -> str:
         following=following,
         reference=has_unloaded_reference(get_context()),
         archived=archived,
-        any_archived=not studies and Study.any_archived(get_session()),
+        any_archived=not studies and Study.has_archived(get_session()),
     )
 
 
@@ -97,7 +97,7 @@ def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: opening_budget), by a `?margin=` in points."""
     study = repository.get_study(get_session(), study_id)
     said, progress = _get_analysis(study), compute_study_progress(get_session(), study)
-    found, is_open = said.found, study.state in OPEN_RUN_STATES
+    found, is_open = said.statistics, study.state in OPEN_RUN_STATES
     tabs = TABS if found else {"arms": TABS["arms"]}
     tab = next((tab for tab in tabs if tab == request.args.get("tab")), next(iter(tabs)))
     error, budget, margin = None, choose_opening_budget(found) if found else study.budget_s, MARGIN
@@ -145,7 +145,7 @@ def show(study_id: uuid.UUID) -> str:
         grid=list_slider_budgets(found) if found else (),
         error=error,
         asked_margin=None if margin == MARGIN else format_exact(round(100 * margin, 6)),
-        **annotation_pages.values(study_id),
+        **annotation_pages.build_template_values(study_id),
     )
 
 
@@ -241,9 +241,9 @@ def _get_analysis(study: Study) -> StudyAnalysis:
 
 def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
     """When the first right answer came, if none came within the budget, or why none did; "" if one did."""
-    if said.found is None or said.found.answer_at(budget).arm is not None:
+    if said.statistics is None or said.statistics.answer_at(budget).arm is not None:
         return ""
-    first_s = said.found.compared.first_right_s
+    first_s = said.statistics.compared.first_right_s
     if first_s is not None:
         return f"The first comes within {format_seconds(first_s)}."
     runs = [arm.run_id for arm in study.arms if arm.name in said.compared]

@@ -50,24 +50,24 @@ def submit(
     """
     specs, dataset, tasks = resolve_spec(ctx, spec, for_audit=for_audit)
     if not runs.is_local(pinned_worker, handover):
-        for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
+        for number, (name, one) in enumerate(zip(spec.list_names(), specs, strict=True), start=1):
             with name_arm_in_errors(number, name):
                 runs.require_allowed(ctx, one.target, one.drafter)
     require_secrets_for_each(parse_target(one.target).base_url for one in specs if is_remote(one.target))
-    for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
+    for number, (name, one) in enumerate(zip(spec.list_names(), specs, strict=True), start=1):
         with name_arm_in_errors(number, name):
             if not ctx.servers.is_started_here(one.target):
                 runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
     study = Study(
         id=study_id or generate_id(),
-        name=spec.name or spec.default_name(),
+        name=spec.name or spec.build_default_name(),
         dataset_id=dataset.id,
         budget_s=spec.budget_s,
         seed=spec.seed,
         race=spec.race,
         command=command or files.format_study_command(spec),
     )
-    for position, (name, one) in enumerate(zip(spec.names(), specs, strict=True)):
+    for position, (name, one) in enumerate(zip(spec.list_names(), specs, strict=True)):
         run = runs.build_run(
             Run,
             one,
@@ -93,7 +93,7 @@ def resolve_spec(
     ctx: Context, spec: StudySpec, *, for_audit: bool = False
 ) -> tuple[list[RunSpec], Dataset, list[Task]]:
     """(the run of each arm, the dataset, the selected tasks). Raises BadInputError that names the arm and the field."""
-    names, specs = spec.names(), spec.run_specs()
+    names, specs = spec.list_names(), spec.build_run_specs()
     if for_audit:
         specs = [one.model_copy(update={"throughput": not is_remote(one.target)}) for one in specs]
     configurations = [one.model_dump(exclude={"name"}) for one in specs]

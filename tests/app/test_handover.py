@@ -139,7 +139,7 @@ def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
         run_id = service.submit(other, spec(), handover=True)
         assert engine.started.wait(60)
     with pytest.raises(UnavailableError, match="has stopped: the run continues when it starts again"):
-        ExecutionSite(other, server=True).work(run_id)
+        ExecutionSite(other, server=True).wait_for_run(run_id)
 
 
 def test_a_run_left_behind_by_a_command_is_worked_at_the_next_start(ctx, other, spec):

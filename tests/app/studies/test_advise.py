@@ -85,11 +85,11 @@ def test_an_interrupted_command_resumes_with_its_dataset_and_its_study(bassline,
 
     monkeypatch.setattr(from_code, "make_datasets", make)
     words = ["advise", tmp_path, "--target", "smollm2-135m", "--n", "2", "--report", tmp_path / "advice.md"]
-    work = advise.foreground.Place.work_study
-    monkeypatch.setattr(advise.foreground.Place, "work_study", _interrupted)
+    work = advise.foreground.ExecutionSite.wait_for_study
+    monkeypatch.setattr(advise.foreground.ExecutionSite, "wait_for_study", _interrupted)
     first = bassline(*words)
     assert first.exit_code == 1, first.output
-    monkeypatch.setattr(advise.foreground.Place, "work_study", work)
+    monkeypatch.setattr(advise.foreground.ExecutionSite, "wait_for_study", work)
 
     second = bassline(*words, "--json", tmp_path / "advice.json")
 

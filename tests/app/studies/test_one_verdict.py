@@ -105,7 +105,7 @@ def test_no_verdict_of_the_reference_studies_flickers(world):
     """A verdict holds for a quarter of the budget or more, whatever the next one is."""
     for study_id in loading.load_reference_studies(world.context):
         with world.context.database.read() as session:
-            found = analyse_study(session, get_study(session, study_id)).found
+            found = analyse_study(session, get_study(session, study_id)).statistics
         budgets = np.geomspace(0.5, found.budgets[-1], 300).tolist()
         for a, b in combinations(range(len(found.curves)), 2):
             pairs = [found.compared.decide("first", a, b, min(budget, found.budgets[-1])) for budget in budgets]

@@ -305,7 +305,9 @@ def test_an_analysis_rests_while_its_study_works_but_not_when_it_has_ended(world
 
     def covered(*, allow_stale: bool) -> int:
         with world.context.database.read() as session:
-            return len(analyses.get(session, get_study(session, study_id), allow_stale=allow_stale).found.tasks_common)
+            return len(
+                analyses.get(session, get_study(session, study_id), allow_stale=allow_stale).statistics.tasks_common
+            )
 
     assert covered(allow_stale=True) == 5
     with world.context.database.session() as session:

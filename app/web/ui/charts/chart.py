@@ -37,12 +37,12 @@ class ChartReadout:
         return " ".join(map(format_exact, self.budgets))
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         """Where `budget` is among the budgets."""
         return self.budgets.index(self.budget)
 
     @property
-    def at(self) -> str:
+    def budget_label(self) -> str:
         """The page's budget as read."""
         return format_exact_seconds(self.budget)
 
@@ -50,7 +50,7 @@ class ChartReadout:
         """The values of a line at the budgets, up to where it ends."""
         return [format_share(curve.at(budget), self.n_tasks) for budget in self.budgets if budget <= curve.budgets[-1]]
 
-    def now(self, curve: ChartCurve) -> str:
+    def format_current(self, curve: ChartCurve) -> str:
         """The value of a line at the page's budget with its unit."""
         return format_percent(curve.at(self.budget), self.n_tasks) if self.budget <= curve.budgets[-1] else "–"
 

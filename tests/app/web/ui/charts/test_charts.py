@@ -32,8 +32,8 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
 
 
 def test_the_seconds_of_a_bar_are_not_written_across_the_budget_line():
-    lives = [SampleTiming("0", None, 0.1, 2.0), SampleTiming("1", None, 0.1, 4.8)]
-    for drawing, (early, late) in draw_timeline(lives, budget=5.0, wall=5.0).drawings:
+    samples = [SampleTiming("0", None, 0.1, 2.0), SampleTiming("1", None, 0.1, 4.8)]
+    for drawing, (early, late) in draw_timeline(samples, budget=5.0, wall=5.0).drawings:
         assert early.words == early.end + 5
         assert late.words > drawing.cursor > late.end
 
@@ -61,13 +61,13 @@ def test_names_that_have_room_stand_beside_their_ends():
 def test_a_reading_holds_at_its_budget_and_a_line_is_not_read_past_its_end():
     curves = [ChartCurve("a", (1.0, 3.17, 8.0), (0.1, 0.5, 0.9)), ChartCurve("b", (1.5, 4.0), (0.2, 0.3))]
     reading = draw_pass_curves(curves, "t", 82, budget=3.171).reading
-    assert reading.budgets[reading.place] == 3.171, "the page's budget is read, too"
+    assert reading.budgets[reading.position] == 3.171, "the page's budget is read, too"
     for curve in curves:
         values = reading.values(curve)
         exact = [curve.at(budget) for budget in reading.budgets if budget <= curve.budgets[-1]]
         assert values == [f"{100 * share:.0f}" for share in exact]
-    assert reading.now(curves[0]) == "50 %"
-    assert draw_pass_curves(curves, "t", 82, budget=5.0).reading.now(curves[1]) == "–"
+    assert reading.format_current(curves[0]) == "50 %"
+    assert draw_pass_curves(curves, "t", 82, budget=5.0).reading.format_current(curves[1]) == "–"
 
 
 def test_long_names_that_begin_alike_are_told_apart_by_their_ends():
