@@ -84,7 +84,7 @@ def parse_study_form(ctx: Context, values: MultiDict[str, str]) -> ParsedStudyFo
         )
         for arm in spec.arms:  # before anything is looked up: an error must not reveal which files exist
             runs.require_allowed(ctx, arm.target, arm.drafter)
-        _, _, tasks = service.resolve_spec(ctx, spec)
+        tasks = service.resolve_spec(ctx, spec).tasks
     except BadInputError as fault:
         return ParsedStudyForm(None, 0, arms.left_out, _map_error(fault) | errors)
     return ParsedStudyForm(spec, len(tasks), arms.left_out)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from app.annotations.schemas import AnnotationChanges
 from app.core.context import Context
@@ -48,32 +50,33 @@ def submit(
     its id where that was chosen before. An audit's arms may have one configuration, and those that this machine decodes
     share batches among tasks, because an audit asks for texts and not for times.
     """
-    specs, dataset, tasks = resolve_spec(ctx, spec, for_audit=for_audit)
+    resolved = resolve_spec(ctx, spec, for_audit=for_audit)
+    named_runs = list(zip(spec.list_names(), resolved.runs, strict=True))
     if not runs.is_local(pinned_worker, handover):
-        for number, (name, one) in enumerate(zip(spec.list_names(), specs, strict=True), start=1):
+        for number, (name, one) in enumerate(named_runs, start=1):
             with name_arm_in_errors(number, name):
                 runs.require_allowed(ctx, one.target, one.drafter)
-    require_secrets_for_each(parse_target(one.target).base_url for one in specs if is_remote(one.target))
-    for number, (name, one) in enumerate(zip(spec.list_names(), specs, strict=True), start=1):
+    require_secrets_for_each(parse_target(one.target).base_url for one in resolved.runs if is_remote(one.target))
+    for number, (name, one) in enumerate(named_runs, start=1):
         with name_arm_in_errors(number, name):
             if not ctx.servers.is_started_here(one.target):
                 runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
     study = Study(
         id=study_id or generate_id(),
         name=spec.name or spec.build_default_name(),
-        dataset_id=dataset.id,
+        dataset_id=resolved.dataset.id,
         budget_s=spec.budget_s,
         seed=spec.seed,
         race=spec.race,
         command=command or files.format_study_command(spec),
     )
-    for position, (name, one) in enumerate(zip(spec.list_names(), specs, strict=True)):
+    for position, (name, one) in enumerate(named_runs):
         run = runs.build_run(
             Run,
             one,
-            tasks,
+            resolved.tasks,
             policy=ARM,
-            dataset_id=dataset.id,
+            dataset_id=resolved.dataset.id,
             name=one.name,
             command=format_shell_command(one),
             quiet=build_quiet_wait(one.quiet_limit_s),
@@ -89,25 +92,36 @@ def submit(
     return study.id
 
 
-def resolve_spec(
-    ctx: Context, spec: StudySpec, *, for_audit: bool = False
-) -> tuple[list[RunSpec], Dataset, list[Task]]:
-    """(the run of each arm, the dataset, the selected tasks). Raises BadInputError that names the arm and the field."""
+class ResolvedStudy(NamedTuple):
+    """What a study that was asked for would measure: the run of each arm, the dataset, and the selected tasks."""
+
+    runs: list[RunSpec]
+    dataset: Dataset
+    tasks: list[Task]
+
+
+def resolve_spec(ctx: Context, spec: StudySpec, *, for_audit: bool = False) -> ResolvedStudy:
+    """Checks all arms and finds the tasks. Raises BadInputError that names the arm and the field."""
     names, specs = spec.list_names(), spec.build_run_specs()
     if for_audit:
         specs = [one.model_copy(update={"throughput": not is_remote(one.target)}) for one in specs]
     configurations = [one.model_dump(exclude={"name"}) for one in specs]
-    found: tuple[Dataset, list[Task]] | None = None
+    selected: tuple[Dataset, list[Task]] | None = None  # the same for all arms, which share the choice of tasks
     for i, (name, one) in enumerate(zip(names, specs, strict=True)):
         with name_arm_in_errors(i + 1, name, shared=TaskChoice.model_fields):
-            first_like = i if for_audit else configurations.index(configurations[i])
-            firsts = {"configuration": first_like, "name": names.index(name)}
-            for what, first in firsts.items():
-                if first < i:
-                    raise BadInputError(f"its {what} is the same as in arm {first + 1}: change it, or leave it out")
-            found = runs.resolve_tasks(ctx, one)
-    assert found is not None
-    return specs, *found
+            if not for_audit:
+                _require_new("configuration", configurations[i], configurations[:i])
+            _require_new("name", name, names[:i])
+            selected = runs.resolve_tasks(ctx, one)
+    assert selected is not None
+    return ResolvedStudy(specs, *selected)
+
+
+def _require_new(what: str, value: object, of_earlier_arms: Sequence[object]) -> None:
+    """Raises BadInputError that names the earlier arm with the same value, if there is one."""
+    if value in of_earlier_arms:
+        number = of_earlier_arms.index(value) + 1
+        raise BadInputError(f"its {what} is the same as in arm {number}: change it, or leave it out")
 
 
 def cancel(ctx: Context, study_id: uuid.UUID) -> None:
