@@ -102,7 +102,11 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         waits_for_model = _build_model_wait_check(ctx, session, over[0][1].target)
         over = [(row, run) for row, run in over if not waits_for_model(row, run)]
         beaten_since = read_database_time(session) - dt.timedelta(seconds=SILENT_S)
-    ended = [_end_overdue_job(ctx, row, run, now, beaten_since) for row, run in over]
+        left_alone = [(row, run) for row, run in over if not _is_worker_alive(ctx, row, run, beaten_since)]
+    ended = [
+        _finish_waiting_job(ctx, row, run, now) if row.state is TaskState.QUEUED else _fail_lost_job(ctx, row, run, now)
+        for row, run in left_alone
+    ]
     if any(ended):
         transitions.close_if_done(ctx, run_id)
     return SILENT_S
@@ -148,40 +152,52 @@ def _is_loading(session: Session, target: str) -> bool:
     return session.scalar(query.limit(1)) is not None
 
 
-def _end_overdue_job(ctx: Context, row: RunTask, run: Run, now: dt.datetime, beaten_since: dt.datetime) -> bool:
-    """Ends a job whose budget is over. False if a worker is about to, or another caller was first.
-
-    A worker whose last heartbeat came after `beaten_since`, by the database's clock, is about to.
-    """
-    finished_at = clamp_end_to_start(RunTask.started_at, now)
-    values: dict[str, Any] = {"fence": None, "lease_until": None, "finished_at": finished_at}
-    owned = RunTask.fence == row.fence
-    if row.state is TaskState.QUEUED:
-        waited_s = (now - row.queued_at).total_seconds()
-        owned = RunTask.fence.is_(None)
-        values |= {"state": TaskState.FINISHED, "queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
-    elif row.lease_until is not None and _compute_last_heartbeat(ctx, row, run) >= beaten_since:
+def _is_worker_alive(ctx: Context, row: RunTask, run: Run, beaten_since: dt.datetime) -> bool:
+    """Whether the worker's last heartbeat came after `beaten_since`, by the database's clock: it will end the job."""
+    if row.state is TaskState.QUEUED or row.lease_until is None:
         return False
-    else:
-        values |= {"state": TaskState.FAILED, "failure": Failure.WORKER_LOST, "error": WORKER_LOST_ERROR}
+    last_heartbeat = row.lease_until - dt.timedelta(seconds=compute_lease_s(ctx, run.budget_s))
+    return last_heartbeat >= beaten_since
+
+
+def _finish_waiting_job(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
+    """Finishes a job that no worker began in time, with empty samples. False if someone else was first."""
+    waited_s = (now - row.queued_at).total_seconds()
+    values = {"state": TaskState.FINISHED, "queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
     with ctx.database.session() as session:
-        if not has_updated(
-            session, update(RunTask).where(RunTask.id == row.id, RunTask.state == row.state, owned).values(values)
-        ):
+        if not _end_if_unchanged(session, row, RunTask.fence.is_(None), now, values):
             return False
-        if row.state is TaskState.QUEUED:
-            session.execute(insert(Sample), [_build_empty_sample(row, run, i, waited_s) for i in range(run.n)])
-            # Its tests could not be prepared in time; there is nothing to judge.
-            waits = update(Run).where(Run.id == run.id, Run.state == RunState.QUEUED)
-            session.execute(waits.values(state=RunState.RUNNING), execution_options={"synchronize_session": False})
-        state, error = values["state"], values.get("error")
-        call_after_commit(session, publish_task_change, ctx, run.id, row.task.task_id, row.position, state, error)
+        session.execute(insert(Sample), [_build_empty_sample(row, run, i, waited_s) for i in range(run.n)])
+        # Its tests could not be prepared in time; there is nothing to judge.
+        waits = update(Run).where(Run.id == run.id, Run.state == RunState.QUEUED)
+        session.execute(waits.values(state=RunState.RUNNING), execution_options={"synchronize_session": False})
+        _publish_end_after_commit(ctx, session, row, run, TaskState.FINISHED)
     return True
 
 
-def _compute_last_heartbeat(ctx: Context, row: RunTask, run: Run) -> dt.datetime:
-    assert row.lease_until is not None
-    return row.lease_until - dt.timedelta(seconds=compute_lease_s(ctx, run.budget_s))
+def _fail_lost_job(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
+    """Fails a job whose worker has stopped answering. False if the worker or another caller was first."""
+    values = {"state": TaskState.FAILED, "failure": Failure.WORKER_LOST, "error": WORKER_LOST_ERROR}
+    with ctx.database.session() as session:
+        if not _end_if_unchanged(session, row, RunTask.fence == row.fence, now, values):
+            return False
+        _publish_end_after_commit(ctx, session, row, run, TaskState.FAILED, WORKER_LOST_ERROR)
+    return True
+
+
+def _end_if_unchanged(
+    session: Session, row: RunTask, is_owned: ColumnElement[bool], now: dt.datetime, values: dict[str, Any]
+) -> bool:
+    """Ends the job with these values if its state and its fence are as they were read; returns whether they were."""
+    released = {"fence": None, "lease_until": None, "finished_at": clamp_end_to_start(RunTask.started_at, now)}
+    unchanged = update(RunTask).where(RunTask.id == row.id, RunTask.state == row.state, is_owned)
+    return has_updated(session, unchanged.values(released | values))
+
+
+def _publish_end_after_commit(
+    ctx: Context, session: Session, row: RunTask, run: Run, state: TaskState, error: str | None = None
+) -> None:
+    call_after_commit(session, publish_task_change, ctx, run.id, row.task.task_id, row.position, state, error)
 
 
 def _build_empty_sample(row: RunTask, run: Run, index: int, finished_s: float) -> dict[str, object]:
