@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import click
+from rich.console import Console
 
 from app.cli import common, foreground
 from app.cli.progress import Bars, PartsBar, format_time_left
@@ -23,6 +24,8 @@ from app.web.ui.units import format_count
 from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
+from evaluation.from_code.coverage import Coverage
+from evaluation.from_code.project_tests.suite import Suite
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import Finished
 from evaluation.from_code.source.context import CONTEXTS, Context
@@ -260,27 +263,46 @@ def describe_judge(source: dict[str, Any]) -> str:
 def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> None:
     console = common.choose_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
+    coverage = finished.coverage()
     if rows:
-        tasks = []
-        for row in rows:
-            source = row["source"]
-            score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
-            reasons = ", ".join(name for name in ("weak", "unstated") if source[name])
-            place, how = f"{source['file']}:{source['line']}", describe_judge(source)
-            tasks.append((row["task_id"], place, how, score, reasons))
-        console.print(common.build_table(("task", "place", "judged by", "mutation score", ""), tasks))
-    found = finished.coverage()
-    if found.left_out:
-        console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions, by reason")
-        left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]
-        console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
-        console.print("--json names them, and so does the page of the dataset")
-    for path, reason in finished.project.unread.items():
+        _print_tasks(console, rows)
+    if coverage.left_out:
+        _print_left_out(console, coverage)
+    _print_files_not_used(console, finished.project)
+    _print_totals(console, rows, coverage)
+    _print_refused_tests(console, finished.suite)
+    for dataset in stored:
+        console.print(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+
+
+def _print_tasks(console: Console, rows: list[dict[str, Any]]) -> None:
+    tasks = []
+    for row in rows:
+        source = row["source"]
+        position = f"{source['file']}:{source['line']}"
+        score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
+        reasons = ", ".join(name for name in ("weak", "unstated") if source[name])
+        tasks.append((row["task_id"], position, describe_judge(source), score, reasons))
+    console.print(common.build_table(("task", "place", "judged by", "mutation score", ""), tasks))
+
+
+def _print_left_out(console: Console, coverage: Coverage) -> None:
+    console.print(f"\nleft out: {coverage.seen - coverage.tasks} of {coverage.seen} functions, by reason")
+    left_out = [(str(each.functions), each.reason, each.unlock) for each in coverage.left_out]
+    console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
+    console.print("--json names them, and so does the page of the dataset")
+
+
+def _print_files_not_used(console: Console, project: Project) -> None:
+    for path, reason in project.unread.items():
         console.print(f"not read: {path}: {reason}")
-    for reason in dict.fromkeys(finished.project.skipped.values()):
-        paths = [path for path, why in finished.project.skipped.items() if why == reason]
+    for reason in dict.fromkeys(project.skipped.values()):
+        paths = [path for path, why in project.skipped.items() if why == reason]
         more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
         console.print(f"skipped, {reason}: {', '.join(paths[:_SHOWN_PATHS])}{more}")
+
+
+def _print_totals(console: Console, rows: list[dict[str, Any]], coverage: Coverage) -> None:
     weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
     by_tests = sum(row["source"].get("judge") == "tests" for row in rows)
     console.print(
@@ -289,19 +311,21 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
         f"own tests; {weak_tasks} with a weak test (it misses a mutant, or has few calls)"
     )
     console.print(
-        f"{100 * found.covered_share:.0f} % of the {format_count(found.called, 'function')} that the tests call became "
-        f"tasks, with {100 * found.lines_share:.0f} % of their lines; the project has {found.seen} in all"
+        f"{100 * coverage.covered_share:.0f} % of the {format_count(coverage.called, 'function')} that the tests call "
+        f"became tasks, with {100 * coverage.lines_share:.0f} % of their lines; the project has {coverage.seen} in all"
     )
     if rows:
         console.print(_describe_stated_share(rows))
-    if finished.suite.refused:
-        console.print(f"the project's own tests judge no task: {finished.suite.refused}")
-    elif finished.suite.failures:
-        console.print(f"{format_count(len(finished.suite.failures), 'test')} did not pass in the sandbox, such as:")
-        for test, text in list(finished.suite.failures.items())[:_SHOWN_FAILURES]:
-            console.print(f"    {test}: {text.strip().rpartition(chr(10))[2][:160]}")
-    for dataset in stored:
-        console.print(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+
+
+def _print_refused_tests(console: Console, suite: Suite) -> None:
+    if suite.refused:
+        console.print(f"the project's own tests judge no task: {suite.refused}")
+    elif suite.failures:
+        console.print(f"{format_count(len(suite.failures), 'test')} did not pass in the sandbox, such as:")
+        for test, text in list(suite.failures.items())[:_SHOWN_FAILURES]:
+            last_line = text.strip().rpartition("\n")[2]
+            console.print(f"    {test}: {last_line[:160]}")
 
 
 def _describe_stated_share(rows: list[dict[str, Any]]) -> str:
