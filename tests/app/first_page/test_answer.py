@@ -374,14 +374,14 @@ def test_an_answer_that_is_being_computed_holds_up_no_other_source(world, monkey
     entries, kept = LeaderboardCache(), FirstPageAnswerCache()
     begun, may_end = threading.Event(), threading.Event()
 
-    def make_card(session, source):
+    def hold_first_answer(session, source):
         if not begun.is_set():
             begun.set()
             assert may_end.wait(60)
-        return answer_of(session, source)
+        return build_answer(session, source)
 
-    answer_of = cards.make_card
-    monkeypatch.setattr(cards, "make_card", make_card)
+    build_answer = cards.build_answer
+    monkeypatch.setattr(cards, "build_answer", hold_first_answer)
 
     def read(study):
         with world.context.database.read() as session:

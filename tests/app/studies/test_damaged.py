@@ -116,7 +116,7 @@ def test_a_study_that_an_earlier_version_loaded_with_wrong_provenance_is_shown(w
 
 def test_an_answer_that_cannot_be_computed_leaves_the_leaderboard(world, monkeypatch):
     world.add_study({"name": "a", "n": 1, "limit": 30}, {"name": "b", "n": 2, "limit": 30}, name="sound")
-    monkeypatch.setattr("app.first_page.cards.make_card", lambda *_: 1 / 0)
+    monkeypatch.setattr("app.first_page.cards.build_answer", lambda *_: 1 / 0)
     first = world.client.get("/")
     assert first.status_code == 200
     assert "The answer cannot be computed" in first.text
