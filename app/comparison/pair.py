@@ -53,40 +53,39 @@ def build_conclusion(first: Comparison, decision: PairDecision, withheld: str | 
     A difference that the speed of the machine could explain (`withheld`, app/comparison/caution.py) is not a finding
     either way.
     """
-    n, verdict, fault, tasks = first.n_tasks, decision.verdict, None, decision.tasks_to_decide
-    tested = (
-        f"Pass@First at {format_seconds(first.budget_s)} over {format_count(n, 'task')}: "
-        f"{format_percent(first.b, n)} -> "
-        f"{format_percent(first.a, n)}, {format_points(decision.difference, n)} points (95 % interval "
-        f"{format_points(decision.low, n)} to "
-        f"{format_points(decision.high, n)}), {format_count(len(first.wins), 'task')} won and {len(first.losses)} lost"
-    )
+    n, margin = first.n_tasks, format_margin(decision.margin)
+    verdict, tasks_to_decide, underpowered = decision.verdict, decision.tasks_to_decide, None
     if withheld is not None:
-        verdict, tasks = "undecided", None
-        title, sentence = (
-            "Undecided: the machine could explain it",
-            f"{tested}. The interval excludes 0, but {withheld}",
-        )
+        verdict, tasks_to_decide = "undecided", None
+        title, reason = "Undecided: the machine could explain it", f"The interval excludes 0, but {withheld}"
     elif verdict == "better":
         title = "Better" if decision.a_is_better else "Worse"
-        sentence = f"{tested}. The interval excludes 0: unlikely to be chance."
-    elif fault := _find_lack_of_power(first):
-        title, sentence = "Undecided: A solves too few tasks", f"{tested}. {fault}"
+        reason = "The interval excludes 0: unlikely to be chance."
+    elif underpowered := _find_lack_of_power(first):
+        title, reason = "Undecided: A solves too few tasks", underpowered
     elif verdict == "as_good":
-        title, sentence = (
-            f"As good within {format_margin(decision.margin)}",
-            f"{tested}. {_describe_limits(decision, n)}",
-        )
+        title, reason = f"As good within {margin}", _describe_limits(decision, n)
     else:
-        title = f"Undecided: {_describe_possible_loss(decision, n)}"
-        sentence = f"{tested}. {_describe_limits(decision, n)}"
-        if tasks is not None:
-            needed, margin = format_tasks_to_decide(tasks), format_margin(decision.margin)
-            sentence += f" About {needed} tasks would decide a difference of {margin}."
+        title, reason = f"Undecided: {_describe_possible_loss(decision, n)}", _describe_limits(decision, n)
+        if tasks_to_decide is not None:
+            needed = format_tasks_to_decide(tasks_to_decide)
+            reason += f" About {needed} tasks would decide a difference of {margin}."
     return Conclusion(
-        underpowered=fault, worse=verdict == "better" and decision.b_is_better, verdict=verdict,
-        margin=decision.margin, tasks_to_decide=tasks, title=title, sentence=sentence,
+        underpowered=underpowered, worse=verdict == "better" and decision.b_is_better, verdict=verdict,
+        margin=decision.margin, tasks_to_decide=tasks_to_decide, title=title,
+        sentence=f"{_describe_test(first, decision)}. {reason}",
     )  # fmt: skip
+
+
+def _describe_test(first: Comparison, decision: PairDecision) -> str:
+    n = first.n_tasks
+    shares = f"{format_percent(first.b, n)} -> {format_percent(first.a, n)}"
+    interval = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
+    return (
+        f"Pass@First at {format_seconds(first.budget_s)} over {format_count(n, 'task')}: {shares}, "
+        f"{format_points(decision.difference, n)} points (95 % interval {interval}), "
+        f"{format_count(len(first.wins), 'task')} won and {len(first.losses)} lost"
+    )
 
 
 def describe_inferiority(decision: PairDecision, n_tasks: int) -> str | None:
