@@ -69,12 +69,13 @@ class CheckDataset(Handler):
                 to_evaluation_task(t) for t in repository.get_dataset(session, dataset_id).tasks if t.canonical_solution
             ]
         progress = CheckProgress.from_cursor(step.cursor)
-        left = [number for number in range(len(tasks)) if number not in progress.judged]
-        programs = [(tasks[n].program(tasks[n].canonical_solution), tasks[n]) for n in left]
+        left = [(number, task) for number, task in enumerate(tasks) if number not in progress.judged]
+        programs = [(task.program(task.canonical_solution), task) for _, task in left]
         for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
-            progress.judged.add(left[position])
+            number, task = left[position]
+            progress.judged.add(number)
             if verdict.status != PASSED:
-                progress.failed[tasks[left[position]].task_id] = [verdict.status, _describe_fault(verdict)]
+                progress.failed[task.task_id] = [verdict.status, _describe_fault(verdict)]
                 progress.faults += verdict.status == SANDBOX_ERROR
             step.report(len(progress.judged), len(tasks), job.message)
             if (step.seconds >= STEP_S and len(progress.judged) < len(tasks)) or ctx.stopping.is_set():
