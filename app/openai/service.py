@@ -70,41 +70,47 @@ def stream_frames(
     ctx: Context, run_id: uuid.UUID, answers: Answers, options: StreamOptions, disconnected: ClientDisconnected
 ) -> Iterator[str]:
     """The same as server-sent events: the new text of each choice, its end, and `[DONE]`; errors as an error object."""
-    sent: dict[int, str] = {}
     try:
-        with ctx.database.read() as session:
-            run = get_run(session, run_id)
-        head = answers.build_head(run, streamed=True)
-        if options.include_usage:
-            head["usage"] = None  # in every chunk but the last, as OpenAI's reference says
-        for index in range(run.n * run.n_tasks):
-            if (first := answers.build_first(index)) is not None:
-                yield _format_frame({**head, "choices": [first]})
-        for event in _follow(ctx, run_id, disconnected):
-            if event is None:
-                yield ": waiting\n\n"  # a write is how the server notices that its client has disconnected
-            elif event.type == event_types.TEXT:
-                for sample in event.data["samples"]:
-                    index = int(event.data["task_id"].rpartition("/")[2]) * run.n + sample["index"]
-                    if new := _get_unsent_text(sent, index, sample["text"]):
-                        yield _format_frame({**head, "choices": [answers.build_piece(index, new)]})
-        run, tasks = _load_ended(ctx, run_id)
-        for task in tasks:
-            for sample in task.samples:
-                index = _compute_choice_index(task, sample, run)
-                new = _get_unsent_text(sent, index, sample.raw)
-                if sent[index] != sample.raw:
-                    raise BasslineError("a worker was lost and its text cannot be taken back: ask again")
-                yield _format_frame({**head, "choices": [answers.build_last(index, new, sample)]})
-        if options.include_usage:
-            yield _format_frame(
-                {**head, "choices": [], "usage": count_usage(tasks), "bassline": describe_timing(run, tasks)}
-            )
+        yield from _stream_choices(ctx, run_id, answers, options, disconnected)
         yield "data: [DONE]\n\n"
     except BasslineError as error:
         yield _format_frame(build_error_document(error))
     except Exception as error:  # the status is sent already: only an event can still tell the client
         yield _format_frame(build_error_document(to_public_error(error)))
+
+
+def _stream_choices(
+    ctx: Context, run_id: uuid.UUID, answers: Answers, options: StreamOptions, disconnected: ClientDisconnected
+) -> Iterator[str]:
+    """The frames of all choices, and of the usage if wanted. Raises the error that ended the run early."""
+    sent: dict[int, str] = {}  # text of each choice so far
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+    head = answers.build_head(run, streamed=True)
+    if options.include_usage:
+        head["usage"] = None  # in every chunk but the last, as OpenAI's reference says
+    for index in range(run.n * run.n_tasks):
+        if (first := answers.build_first(index)) is not None:
+            yield _format_frame({**head, "choices": [first]})
+    for event in _follow(ctx, run_id, disconnected):
+        if event is None:
+            yield ": waiting\n\n"  # a write is how the server notices that its client has disconnected
+        elif event.type == event_types.TEXT:
+            for sample in event.data["samples"]:
+                index = int(event.data["task_id"].rpartition("/")[2]) * run.n + sample["index"]
+                if new := _get_unsent_text(sent, index, sample["text"]):
+                    yield _format_frame({**head, "choices": [answers.build_piece(index, new)]})
+    run, tasks = _load_ended(ctx, run_id)
+    for task in tasks:
+        for sample in task.samples:
+            index = _compute_choice_index(task, sample, run)
+            new = _get_unsent_text(sent, index, sample.raw)
+            if sent[index] != sample.raw:
+                raise BasslineError("a worker was lost and its text cannot be taken back: ask again")
+            yield _format_frame({**head, "choices": [answers.build_last(index, new, sample)]})
+    if options.include_usage:
+        usage = {"usage": count_usage(tasks), "bassline": describe_timing(run, tasks)}
+        yield _format_frame({**head, "choices": [], **usage})
 
 
 def wait_until_ended(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> tuple[Run, list[RunTask]]:
