@@ -98,7 +98,7 @@ def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
     if found:
         raise BadInputError(f"the database holds {found} generated runs: give --runs {found}, or an empty database")
     stored = [
-        dataset_service.require(ctx, "humaneval"),
+        dataset_service.require_dataset(ctx, "humaneval"),
         *(_import_tasks(ctx, name) for name in ("interviews", "regressions")),
     ]
     rng = random.Random(0)
@@ -140,7 +140,7 @@ def _import_tasks(ctx: Context, name: str) -> Dataset:
     tasks = tuple(
         replace(t, task_id=f"{name}/{i}") for i, t in enumerate(dataset_files.load_bundled_dataset("humaneval").tasks)
     )
-    return dataset_service.store(
+    return dataset_service.store_dataset(
         ctx, evaluation_datasets.Dataset(name, tasks, sha256(name.encode()).hexdigest()), DatasetKind.IMPORTED
     )
 

@@ -28,7 +28,7 @@ from typing import Any
 from app.cli.common import open_context
 from app.core.errors import BasslineError
 from app.core.remote.target import is_remote, parse_target
-from app.datasets.service import as_plain, require
+from app.datasets.service import require_dataset, to_evaluation_task
 from benchmarks._load_client import count_prompts, shuffle_tasks
 from benchmarks._load_figures import build_row, build_sentences, compute_figures, draw_quality
 from benchmarks._load_grading import Judge
@@ -86,8 +86,8 @@ def _load_dataset(name: str) -> Dataset:
     """The built-in dataset, or one that was imported into the database. Raises BasslineError and DatasetError."""
     if name == BUILTIN:
         return dataset_files.load_bundled_dataset(name)
-    stored = require(open_context(), name)
-    return Dataset(stored.name, tuple(as_plain(task) for task in stored.tasks), stored.sha256)
+    stored = require_dataset(open_context(), name)
+    return Dataset(stored.name, tuple(to_evaluation_task(task) for task in stored.tasks), stored.sha256)
 
 
 def _print_report(options: argparse.Namespace, load: LoadTest, dataset: Dataset) -> LoadReport:

@@ -30,7 +30,7 @@ def add_large_run(ctx: Context, n_tasks: int, n: int, *, dataset: str = "humanev
 
     A fifth of the samples passes; their texts have 300 to 1,500 characters, a tenth of them one text in common.
     """
-    stored = datasets.require(ctx, dataset)
+    stored = datasets.require_dataset(ctx, dataset)
     spec = RunSpec(target="smollm2-135m", n=min(n, 128), budget_s=10.0, dataset=dataset)
     run = Run(
         id=generate_id(),

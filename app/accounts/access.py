@@ -20,8 +20,8 @@ from app.web.http import sites
 from app.web.http.security import LOCAL, PUBLIC, SAFE, Caller, get_scope, is_api
 from app.web.http.web import get_context, get_singleton
 
-FAILURES = parse("60 per minute")
-REMEMBERED = 1000
+FAILURE_RATE = parse("60 per minute")
+MAX_VALID_TOKENS = 1000
 
 
 class FailureLimit:
@@ -35,24 +35,24 @@ class FailureLimit:
         self._valid: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
 
-    def require_few(self, address: str, token: str) -> None:
+    def require_below_limit(self, address: str, token: str) -> None:
         """Raises TooManyRequests for an address with too many failures, unless the token was valid lately."""
-        if self._limiter.test(FAILURES, address) or _hash_token(token) in self._valid:
+        if self._limiter.test(FAILURE_RATE, address) or _hash_token(token) in self._valid:
             return
-        left_s = self._limiter.get_window_stats(FAILURES, address).reset_time - time.time()
+        left_s = self._limiter.get_window_stats(FAILURE_RATE, address).reset_time - time.time()
         g.retry_after_s = max(math.ceil(left_s), 1)
         raise TooManyRequests("too many tokens that are not valid came from this address: try again in a minute")
 
-    def count(self, address: str) -> None:
+    def count_failure(self, address: str) -> None:
         """Counts a token of this address that was not valid."""
-        self._limiter.hit(FAILURES, address)
+        self._limiter.hit(FAILURE_RATE, address)
 
-    def remember(self, token: str) -> None:
+    def remember_valid_token(self, token: str) -> None:
         """Notes a token that was valid."""
         with self._lock:
             self._valid[_hash_token(token)] = None
             self._valid.move_to_end(_hash_token(token))
-            if len(self._valid) > REMEMBERED:
+            if len(self._valid) > MAX_VALID_TOKENS:
                 self._valid.popitem(last=False)
 
 
@@ -60,7 +60,7 @@ def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
-def check() -> Response | None:
+def authorize_request() -> Response | None:
     """Identifies the caller for `security.get_caller`. Returns a redirect if they must sign in first.
 
     Raises UnauthorizedError or ForbiddenError.
@@ -73,7 +73,7 @@ def check() -> Response | None:
     if settings.require_tokens:
         g.caller = _identify_caller()
         if g.caller is None:
-            return _refuse()
+            return _redirect_to_login()
     else:
         # `serve` and `web` then listen on loopback only, but another server may be started by hand.
         sites.refuse_other_machines(request)
@@ -95,19 +95,19 @@ def _identify_caller() -> Caller | None:
         if given is None or given.type != "bearer" or not given.token:
             raise UnauthorizedError("the Authorization header is not understood: send `Authorization: Bearer TOKEN`")
         limit = get_singleton(FailureLimit)
-        limit.require_few(request.remote_addr or "", given.token)
+        limit.require_below_limit(request.remote_addr or "", given.token)
         try:
             found = service.authenticate(get_context(), given.token)
         except UnauthorizedError:
-            limit.count(request.remote_addr or "")
+            limit.count_failure(request.remote_addr or "")
             raise
-        limit.remember(given.token)
+        limit.remember_valid_token(given.token)
         return found
     user = users.find_signed_in_user(get_context(), session)
     return None if is_api(request.path) and request.method not in SAFE else user
 
 
-def _refuse() -> Response:
+def _redirect_to_login() -> Response:
     """Redirects people to the login page. Raises UnauthorizedError for programs."""
     if is_api(request.path) or request.method not in SAFE:
         raise UnauthorizedError("this needs a token: send `Authorization: Bearer TOKEN`, made on the page Tokens")

@@ -20,8 +20,8 @@ from app.web.http import web
 
 TIMEOUT_S = 10
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-STATE = "_state_oidc_"  # begins the names under which Authlib keeps a sign-in in the cookie
-ASK = "ask who runs this service"
+STATE_PREFIX = "_state_oidc_"  # begins the names under which Authlib keeps a sign-in in the cookie
+ASK_OPERATOR = "ask who runs this service"
 logging.getLogger("authlib").setLevel(logging.WARNING)  # its debug lines contain the PKCE code verifier
 
 
@@ -47,7 +47,7 @@ class Provider:
     def redirect(self) -> Response:
         """Sends the browser to the provider. Raises UnavailableError if that does not answer or is another one."""
         self._load_metadata()
-        for key in [key for key in session if key.startswith(STATE)]:  # of a sign-in that was given up
+        for key in [key for key in session if key.startswith(STATE_PREFIX)]:  # of a sign-in that was given up
             del session[key]
         answer = self._client.authorize_redirect(url_for("accounts.finish_oidc", _external=True))
         assert isinstance(answer, Response)
@@ -57,7 +57,7 @@ class Provider:
         """The user whom the provider sent back. Raises UnauthorizedError, ForbiddenError or UnavailableError."""
         if refusal := request.args.get("error"):
             code = refusal if re.fullmatch(r"\w{1,60}", refusal) else "without a reason"
-            raise UnauthorizedError(f"the provider did not sign you in ({code}): try again, or {ASK}")
+            raise UnauthorizedError(f"the provider did not sign you in ({code}): try again, or {ASK_OPERATOR}")
         self._load_metadata()
         try:
             claims = self._read_claims()
@@ -69,7 +69,9 @@ class Provider:
                 raise UnauthorizedError(message) from None
             raise UnauthorizedError(f"the provider did not confirm the sign-in ({error.error}): begin again") from None
         except (JoseError, ValueError, KeyError, TypeError) as error:
-            raise UnauthorizedError(f"the provider's token is not valid ({type(error).__name__}): {ASK}") from None
+            raise UnauthorizedError(
+                f"the provider's token is not valid ({type(error).__name__}): {ASK_OPERATOR}"
+            ) from None
         email = str(claims.get("email") or "")
         if not email or claims.get("email_verified") is not True:
             raise ForbiddenError("the provider has no verified e-mail address of yours: verify it there and try again")
@@ -107,4 +109,4 @@ class Provider:
         return dict(claims)
 
     def _build_unavailable_error(self) -> UnavailableError:
-        return UnavailableError(f"the sign-in provider {self._issuer} does not answer: try again, or {ASK}")
+        return UnavailableError(f"the sign-in provider {self._issuer} does not answer: try again, or {ASK_OPERATOR}")

@@ -11,7 +11,7 @@ from app.accounts import service, users
 from app.core.errors import BadInputError, BasslineError, NotFoundError, UnauthorizedError
 from app.core.states import Scope
 from app.web.http import web
-from app.web.http.security import USER_KEY, check_own_path, get_caller, needs
+from app.web.http.security import USER_KEY, check_own_path, get_caller, require_scope
 
 if TYPE_CHECKING:
     from app.accounts.oidc import Provider
@@ -72,7 +72,7 @@ def finish_oidc() -> Response | tuple[str, int]:
 
 
 @bp.post("/logout")
-@needs(Scope.READ)
+@require_scope(Scope.READ)
 def logout() -> Response:
     """Ends this browser's session."""
     users.sign_out(web.get_context(), session)
@@ -86,7 +86,7 @@ def tokens() -> str:
 
 
 @bp.post("/tokens")
-@needs(Scope.READ)
+@require_scope(Scope.READ)
 def create_token() -> str | tuple[str, int]:
     """Makes a token and shows it once."""
     name, scope = request.form.get("name", ""), request.form.get("scope", "")
@@ -104,7 +104,7 @@ def create_token() -> str | tuple[str, int]:
 
 
 @bp.post("/tokens/<prefix>/revoke")
-@needs(Scope.READ)
+@require_scope(Scope.READ)
 def revoke_token(prefix: str) -> Response:
     """Revokes a token."""
     service.revoke_token(web.get_context(), prefix, get_caller())

@@ -20,7 +20,7 @@ from app.core.errors import BadInputError, ForbiddenError, NotFoundError, Unauth
 from app.core.states import Scope
 from app.web.http.security import LOCAL, USER_KEY, Caller
 
-USED_EVERY = dt.timedelta(minutes=1)
+LAST_USED_INTERVAL = dt.timedelta(minutes=1)
 LONGEST_NAME = 200
 LIFETIME = re.compile(r"([1-9]\d{0,3})([dh])")
 
@@ -66,7 +66,7 @@ def list_tokens(session: Session, owner: Caller = LOCAL) -> Sequence[Token]:
 def revoke_token(ctx: Context, prefix: str, owner: Caller = LOCAL) -> None:
     """Revokes a token. Raises NotFoundError, also for a token that the owner may not revoke."""
     with ctx.database.session() as session:
-        token = _find(session, prefix)
+        token = _find_token(session, prefix)
         is_own = token is not None and owner.manages_tokens and token.user_id == owner.user_id
         if token is None or not (owner.scope is Scope.ADMIN or is_own):
             raise NotFoundError(f"there is no token {prefix!r}: `bassline tokens list` lists the existing ones")
@@ -77,15 +77,15 @@ def authenticate(ctx: Context, presented: str) -> Caller:
     """The caller with this token. Raises UnauthorizedError for a token that is unknown, revoked or expired."""
     prefix, _, secret = presented.removeprefix("bass_").partition("_")
     with ctx.database.read() as session:
-        token = None if find_unstorable_reason(prefix) else _find(session, prefix)
+        token = None if find_unstorable_reason(prefix) else _find_token(session, prefix)
     if token is None or token.revoked_at is not None or not hmac.compare_digest(token.sha256, _hash_secret(secret)):
         raise UnauthorizedError("the token is not valid: it is unknown or was revoked")
     if token.expires_at is not None and token.expires_at <= get_utc_time():
         raise UnauthorizedError(f"the token expired on {token.expires_at:%Y-%m-%d}: make another one")
-    if token.last_used_at is None or get_utc_time() - token.last_used_at > USED_EVERY:
+    if token.last_used_at is None or get_utc_time() - token.last_used_at > LAST_USED_INTERVAL:
         with ctx.database.session() as session:
             session.execute(update(Token).where(Token.id == token.id).values(last_used_at=get_utc_time()))
-    allowed = token.scope if token.user is None else lower(token.scope, token.user.scope)
+    allowed = token.scope if token.user is None else get_lower_scope(token.scope, token.user.scope)
     return Caller(f"token:{token.prefix}", token.name, allowed, token.user_id)
 
 
@@ -99,7 +99,7 @@ def parse_lifetime(text: str) -> dt.timedelta | None:
     return dt.timedelta(**{"days" if found[2] == "d" else "hours": int(found[1])})
 
 
-def lower(one: Scope, other: Scope) -> Scope:
+def get_lower_scope(one: Scope, other: Scope) -> Scope:
     """The scope that allows less."""
     return other if one.allows(other) else one
 
@@ -125,7 +125,7 @@ def to_caller(user: User) -> Caller:
     return Caller(f"{USER_KEY}{user.id}", user.name, user.scope, user.id)
 
 
-def _find(session: Session, prefix: str) -> Token | None:
+def _find_token(session: Session, prefix: str) -> Token | None:
     return session.scalar(select(Token).options(joinedload(Token.user)).where(Token.prefix == prefix))
 
 

@@ -23,7 +23,7 @@ from app.core.errors import BadInputError, ConflictError, NotFoundError, Unautho
 from app.core.states import Scope
 from app.web.http.security import Caller
 
-SHORTEST, LONGEST = 12, 1000
+MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 12, 1000
 SESSION_LIFETIME = dt.timedelta(days=14)
 COOKIE = "session"  # where the signed cookie holds the id
 _hasher = PasswordHasher()  # argon2id, 64 MiB, 3 passes: the second recommended option of RFC 9106
@@ -45,7 +45,7 @@ def set_password(ctx: Context, name: str, password: str) -> None:
     """Changes the password and ends every session of the user. Raises NotFoundError or BadInputError."""
     hashed = _hash_password(password)
     with ctx.database.session() as session:
-        user = _get(session, name)
+        user = _get_user(session, name)
         user.password_hash = hashed
         session.execute(delete(BrowserSession).where(BrowserSession.user_id == user.id))
 
@@ -53,13 +53,13 @@ def set_password(ctx: Context, name: str, password: str) -> None:
 def set_scope(ctx: Context, name: str, scope: Scope) -> None:
     """Changes what a user may do, at once. Raises NotFoundError."""
     with ctx.database.session() as session:
-        _get(session, name).scope = scope
+        _get_user(session, name).scope = scope
 
 
 def delete_user(ctx: Context, name: str) -> None:
     """Removes the user with sessions and tokens. Raises NotFoundError."""
     with ctx.database.session() as session:
-        session.delete(_get(session, name))
+        session.delete(_get_user(session, name))
 
 
 def list_users(session: Session) -> Sequence[User]:
@@ -98,7 +98,7 @@ def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password
     with ctx.database.read() as session:
         user = None if find_unstorable_reason(name) else session.scalar(select(User).where(User.name == name.strip()))
     try:
-        _hasher.verify((user and user.password_hash) or placeholder, password[:LONGEST])
+        _hasher.verify((user and user.password_hash) or placeholder, password[:MAX_PASSWORD_LENGTH])
     except (VerifyMismatchError, InvalidHashError):
         user = None
     if user is None or not user.password_hash:
@@ -140,7 +140,7 @@ def _parse_session_id(browser: MutableMapping[str, Any]) -> uuid.UUID | None:
     return uuid.UUID(browser[COOKIE]) if COOKIE in browser else None
 
 
-def _get(session: Session, name: str) -> User:
+def _get_user(session: Session, name: str) -> User:
     user = session.scalar(select(User).where(User.name == name).with_for_update())  # not deleted meanwhile
     if user is None:
         raise NotFoundError(f"there is no user {name!r}: `bassline users list` lists the existing ones")
@@ -154,6 +154,9 @@ def _placeholder_hash() -> str:
 
 
 def _hash_password(password: str) -> str:
-    if not SHORTEST <= len(password) <= LONGEST:
-        raise BadInputError(f"the password has {len(password)} characters: give {SHORTEST} to {LONGEST}", "password")
+    if not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
+        raise BadInputError(
+            f"the password has {len(password)} characters: give {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH}",
+            "password",
+        )
     return _hasher.hash(password)

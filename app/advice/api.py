@@ -8,17 +8,17 @@ from flask import Blueprint, Response, request, url_for
 from pydantic import ConfigDict, Field
 
 from app.advice import service
-from app.advice.report import format_report, read_report
+from app.advice.report import build_report, format_report
 from app.advice.schemas import AdviceJob, AdviceSpec
 from app.advice.service import UploadedProject
 from app.background.jobs import get_job
 from app.core.states import Scope
 from app.datasets.api import Upload
-from app.studies.analysis import Analyses
+from app.studies.analysis import AnalysisCache
 from app.studies.repository import get_study
 from app.web.http.operations import declare_operation
 from app.web.http.peer_user import refuse_other_users
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session, get_singleton
 
 bp = Blueprint("advice_api", __name__, url_prefix="/api/v1")
@@ -35,7 +35,7 @@ class AdviceForm(AdviceSpec):
 
 
 @bp.post("/try")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({202: AdviceJob})
 def create(form: AdviceForm) -> tuple[AdviceJob, dict[str, str]]:
     """Tries models on a project: makes tasks of its code and lets the models take turns over them.
@@ -63,7 +63,7 @@ def show(job_id: uuid.UUID) -> AdviceJob:
 def report(study_id: uuid.UUID) -> Response:
     """What a study over a project's tasks advises, as a report."""
     study = get_study(get_session(), study_id)
-    found = read_report(get_session(), study, get_singleton(Analyses).get(get_session(), study))
+    found = build_report(get_session(), study, get_singleton(AnalysisCache).get(get_session(), study))
     answer = Response(format_report(found), content_type=f"{MARKDOWN}; charset=utf-8")
     answer.headers["Content-Disposition"] = 'attachment; filename="advice.md"'
     return answer

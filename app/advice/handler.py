@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy.orm import undefer
 
 from app.advice.project import LIMIT_S, PreparedProject, find_archive_folder, open_archive, open_folder
-from app.advice.report import read_report
+from app.advice.report import build_report
 from app.advice.schemas import AdviceSpec
 from app.advice.service import KIND, STEPS, UploadedProject
 from app.advice.study import describe_progress, make_study_spec
@@ -31,7 +31,7 @@ from app.core.states import OPEN_RUN_STATES, JobState, RunState
 from app.datasets import from_code
 from app.datasets import service as datasets
 from app.studies import service as studies
-from app.studies.analysis import analysis
+from app.studies.analysis import analyse_study
 from app.studies.models import Study
 from app.studies.repository import get_study, has_study
 from app.web.ui.units import format_seconds
@@ -60,10 +60,10 @@ class TryCode(Handler):
             _save(step, dataset_id=str(_make_dataset(job, step, spec)))
             _remove_files(step.ctx, job)
         study = _run_study(job, step, spec)
-        _begin(step, "answer", "Reading what the study says")
+        _begin_step(step, "answer", "Reading what the study says")
         with step.ctx.database.read() as session:
             study = get_study(session, study.id)
-            report = read_report(session, study, analysis(session, study))
+            report = build_report(session, study, analyse_study(session, study))
         dataset_id = step.cursor["dataset_id"]
         return {"advice": report.sentence, "dataset_id": dataset_id, "study_id": str(study.id)}
 
@@ -91,7 +91,7 @@ def _remove_files(ctx: Context, job: BackgroundJob) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _begin(step: JobAttempt, name: str, message: str) -> None:
+def _begin_step(step: JobAttempt, name: str, message: str) -> None:
     step.report(0, 0, message)
     order = list(STEPS)
     if "step" not in step.cursor or order.index(name) > order.index(step.cursor["step"]):  # a retry reads once more
@@ -107,10 +107,10 @@ def _make_dataset(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec) -> uui
     """The stored dataset of the project. Raises BasslineError."""
     ctx = step.ctx
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
-    _begin(step, "read", "Reading the project, and getting the packages of its tests")
+    _begin_step(step, "read", "Reading the project, and getting the packages of its tests")
     try:
         prepared = _open_project(ctx, job, spec, sandbox)
-        _begin(step, "tests", "Running the tests")
+        _begin_step(step, "tests", "Running the tests")
         finished = _build(job, step, prepared, sandbox)
     except ProjectError as error:
         raise BadInputError(str(error)) from None
@@ -118,7 +118,7 @@ def _make_dataset(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec) -> uui
         raise UnavailableError(f"{error}: retry the job") from None
     if not finished.result.completion:
         raise BasslineError(_explain_no_task(finished))
-    return from_code.store(ctx, finished, spec.name or prepared.project.name)[0].id
+    return from_code.store_datasets(ctx, finished, spec.name or prepared.project.name)[0].id
 
 
 def _open_project(ctx: Context, job: BackgroundJob, spec: AdviceSpec, sandbox: Sandbox) -> PreparedProject:
@@ -178,7 +178,7 @@ class _Watcher:
         if made is None:
             self.began, self.resumed = time.monotonic(), done
             self.step.begin_turn()
-            _begin(self.step, "tasks", "functions checked")
+            _begin_step(self.step, "tasks", "functions checked")
         pace_s = (time.monotonic() - self.began) / max(1, done - self.resumed)
         left = f", about {format_seconds(round(pace_s * (total - done)))} left" if self.resumed < done < total else ""
         self.step.report(done, total, f"functions checked{left}")
@@ -189,7 +189,7 @@ class _Watcher:
 def _run_study(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec) -> Study:
     """The study, once it has finished. Raises UnfinishedError while it works, BasslineError if it ended otherwise."""
     ctx, study_id = step.ctx, uuid.UUID(job.arguments["study_id"])
-    _begin(step, "study", "Loading the models")
+    _begin_step(step, "study", "Loading the models")
     study = _find_study(ctx, study_id)
     if study is not None and study.state is RunState.FINISHED:
         return study
@@ -216,7 +216,7 @@ def _find_study(ctx: Context, study_id: uuid.UUID) -> Study | None:
 
 def _submit_study(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec, study_id: uuid.UUID) -> None:
     ctx, models = step.ctx, job.arguments["models"]
-    dataset = datasets.find(ctx, uuid.UUID(step.cursor["dataset_id"]))
+    dataset = datasets.find_dataset(ctx, uuid.UUID(step.cursor["dataset_id"]))
     if dataset is None:
         raise BasslineError("the dataset of the project has been deleted: try the project again")
     passed_s = (get_utc_time() - job.started_at).total_seconds() if job.started_at else 0.0

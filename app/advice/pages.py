@@ -10,20 +10,20 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
 from app.advice import service
-from app.advice.report import describe_coverage, read_report
+from app.advice.report import build_report, describe_coverage
 from app.advice.schemas import AdviceSpec
 from app.advice.service import KIND, STEPS, UploadedProject
-from app.advice.study import list_models
+from app.advice.study import list_ready_models
 from app.background.jobs import get_job, list_jobs
 from app.core.errors import BadInputError
 from app.core.states import OPEN_JOB_STATES, JobState, Scope
 from app.runs.forms import map_field_error
 from app.runs.quiet import QUIET_LIMIT_S
-from app.studies.analysis import Analyses
+from app.studies.analysis import AnalysisCache
 from app.studies.repository import get_study
 from app.web.http.limits import UPLOAD_BYTES
 from app.web.http.peer_user import refuse_other_users
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session, get_singleton
 from app.web.ui.form_errors import describe_fault
 from evaluation.from_code.source.uploaded import ARCHIVE_SUFFIXES
@@ -51,12 +51,12 @@ def new() -> str:
     fields = AdviceSpec.model_fields
     values = MultiDict({name: f"{fields[name].default:g}" for name in ("budget_s", "n", "minutes")})
     values["tests"], values["wait_for_quiet"] = fields["tests"].default, "true"
-    values.setlist("target", list_models(get_context()))
+    values.setlist("target", list_ready_models(get_context()))
     return _render_form(values, {})
 
 
 @bp.post("/try")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def create() -> Response | tuple[str, int]:
     """Starts the work and shows it; an invalid form is shown again."""
     form, file = request.form, request.files.get("file")
@@ -93,7 +93,7 @@ def show(job_id: uuid.UUID) -> str:
 def report(study_id: uuid.UUID) -> str:
     """What a study over a project's tasks advises. Raises NotFoundError."""
     study = get_study(get_session(), study_id)
-    found = read_report(get_session(), study, get_singleton(Analyses).get(get_session(), study))
+    found = build_report(get_session(), study, get_singleton(AnalysisCache).get(get_session(), study))
     return render_template(
         "advice/report.html",
         study=study,
@@ -112,7 +112,7 @@ def _render_form(values: MultiDict[str, str], errors: dict[str, str]) -> str:
         errors=errors,
         labels=LABELS,
         local=service.can_accept_paths(get_context().settings),
-        models=[(model, "") for model in list_models(get_context())],
+        models=[(model, "") for model in list_ready_models(get_context())],
         chosen=chosen,
         endings=", ".join(ARCHIVE_SUFFIXES),
         upload_mib=UPLOAD_BYTES // 2**20,

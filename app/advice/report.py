@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 from app.datasets.models import Dataset
 from app.runs.failed_samples import FailedSamples, count_failed_samples
 from app.studies import documents, export
-from app.studies.advice import advice
+from app.studies.advice import format_advice
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import StudyDocument
 from app.studies.models import Study
 from app.studies.progress import compute_study_progress
-from app.studies.report import share
+from app.studies.report import format_share
 from app.web.ui.tables import ArmName, TextTable
 from app.web.ui.units import format_exact_seconds, format_milliseconds
 
@@ -33,23 +33,23 @@ class AdviceReport:
     models: TextTable
 
 
-def read_report(session: Session, study: Study, said: StudyAnalysis) -> AdviceReport:
+def build_report(session: Session, study: Study, said: StudyAnalysis) -> AdviceReport:
     """The report of a study at its own budget."""
     document = documents.build_document(study, said, compute_study_progress(session, study))
     failed = count_failed_samples(session, [arm.run_id for arm in document.arms])
     coverage = session.scalar(select(Dataset.coverage).where(Dataset.id == study.dataset_id))
     return AdviceReport(
-        document, study.dataset, advice(document, failed), failed, coverage, _compare_models(study, said)
+        document, study.dataset, format_advice(document, failed), failed, coverage, _compare_models(study, said)
     )
 
 
 def _compare_models(study: Study, said: StudyAnalysis) -> TextTable:
-    curves = {one.arm: one for one in said.found.curves} if said.found else {}
-    n = len(said.found.tasks_common) if said.found else 0
+    curves = {one.arm: one for one in said.statistics.curves} if said.statistics else {}
+    n = len(said.statistics.tasks_common) if said.statistics else 0
     rows = []
     for arm in study.arms:
         at = curves[arm.name].at(study.budget_s) if arm.name in curves else None
-        shares = ("–", "–") if at is None else tuple(share(value, bounds, n) for value, bounds in at)
+        shares = ("–", "–") if at is None else tuple(format_share(value, bounds, n) for value, bounds in at)
         state = "dropped" if arm.dropped_at else str(arm.run.state)
         rows.append((ArmName(arm.name), *shares, format_milliseconds(arm.run.measured.ms_per_token_all), state))
     return TextTable(
@@ -67,7 +67,7 @@ def format_report(report: AdviceReport) -> str:
     parts = [f"# Which model for {report.dataset.name}?\n\n{report.sentence}\n"]
     if report.coverage is not None:
         parts.append(f"{describe_coverage(report.coverage)}\n")
-    parts.append(export.as_markdown(report.document).replace("# ", "## ", 1))
+    parts.append(export.format_study_markdown(report.document).replace("# ", "## ", 1))
     return "\n".join(parts)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from app.advice.schemas import AdviceJob, AdviceSpec
-from app.advice.study import describe_progress, list_models
+from app.advice.study import describe_progress, list_ready_models
 from app.background.api import JobDocument
 from app.background.jobs import make_job, send
 from app.background.models import BackgroundJob
@@ -38,7 +38,7 @@ STEPS = {
     "study": "Let the models take turns",
     "answer": "Answer",
 }
-STARTED = ("python", "python3", "pytest")
+SANDBOX_COMMANDS = ("python", "python3", "pytest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def can_accept_paths(settings: Settings) -> bool:
 
 def submit(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> uuid.UUID:
     """Opens the job for a project in a folder, or in an archive. Returns its id. Raises BadInputError."""
-    models = check(ctx, spec, archive)
+    models = resolve_models(ctx, spec, archive)
     study_id = str(generate_id())  # now, so that a worker that is killed does not submit two
     arguments = {**spec.model_dump(mode="json"), "study_id": study_id, "models": models}
     arguments["archive"] = archive.name if archive else ""
@@ -68,7 +68,7 @@ def submit(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> u
     return job.id
 
 
-def check(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> list[str]:
+def resolve_models(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> list[str]:
     """The models to compare. Raises BadInputError for what can be seen without running anything."""
     words = _split_command(spec.tests)
     if spec.name:
@@ -83,7 +83,7 @@ def check(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> li
         )
     else:
         raise BadInputError("file is missing: choose an archive of the project", "file")
-    models = list(dict.fromkeys(spec.target.split())) or list_models(ctx)
+    models = list(dict.fromkeys(spec.target.split())) or list_ready_models(ctx)
     if not models:
         raise BadInputError(
             "target is empty, and no model is in the cache: get one with `bassline models pull qwen2.5-coder-0.5b`",
@@ -100,7 +100,7 @@ def _check_archive(spec: AdviceSpec, archive: UploadedProject, words: list[str])
     for name in ("path", "python"):
         if getattr(spec, name):
             raise BadInputError(f"{name} is for a project in a folder: leave it empty, or send no archive", name)
-    if words[0] not in STARTED:
+    if words[0] not in SANDBOX_COMMANDS:
         raise BadInputError(
             f"tests begins with {words[0][:60]!r}, and the sandbox starts only Python: begin with python or pytest",
             "tests",

@@ -17,16 +17,16 @@ from app.studies.models import Study
 from app.studies.progress import compute_study_progress, remaining_s
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import parse_spec
-from app.web.ui.units import format_seconds as in_words
+from app.web.ui.units import format_seconds
 
 PER_TASK_S = 2.0
 """Seconds of a task besides its budget: its prompt, its verdicts, and turns of the models."""
-FEWEST, MOST = 20, 164
+MIN_TASKS, MAX_TASKS = 20, 164
 
 
-def list_models(ctx: Context) -> list[str]:
+def list_ready_models(ctx: Context) -> list[str]:
     """The models that can be loaded here, those with fewer parameters first."""
-    ready = [model for model in cached.read(ctx.settings.cache_dir).models if model.state == "ready"]
+    ready = [model for model in cached.read_cache(ctx.settings.cache_dir).models if model.state == "ready"]
     return [model.ref for model in sorted(ready, key=lambda model: (model.n_parameters or 0, model.ref))]
 
 
@@ -62,7 +62,7 @@ def choose_tasks(dataset: Dataset, arms: int, budget_s: float, seconds: float) -
     strong = [task.task_id for task in dataset.tasks if not datasets.is_excluded_by_default(task)]
     every = strong or [task.task_id for task in dataset.tasks]
     fitting = int(seconds / (arms * (budget_s + PER_TASK_S)))
-    number = min(MOST, max(FEWEST, fitting))
+    number = min(MAX_TASKS, max(MIN_TASKS, fitting))
     chosen = set(sorted(every, key=lambda each: hashlib.sha256(each.encode()).digest())[:number])
     return [task_id for task_id in every if task_id in chosen]
 
@@ -71,7 +71,7 @@ def describe_progress(session: Session, study: Study) -> tuple[int, int, str]:
     """(tasks of all arms decoded, tasks in all, words) of the study."""
     progress = compute_study_progress(session, study)
     left_s = remaining_s(study.arms, progress)
-    left = f", about {in_words(round(left_s))} left" if left_s else ""
+    left = f", about {format_seconds(round(left_s))} left" if left_s else ""
     waits = describe_quiet_wait(study.runs)
     decoded = sum(arm.decoded for arm in progress.values())
     return decoded, sum(run.n_tasks for run in study.runs), f"tasks decoded{left}{f'. {waits}' if waits else ''}"

@@ -18,7 +18,7 @@ class Annotatable:
     archived: Mapped[bool] = mapped_column(default=False, server_default=false())
 
     @classmethod
-    def any_archived(cls, session: Session) -> bool:
+    def has_archived(cls, session: Session) -> bool:
         """Whether any row is archived; an empty list then says so."""
         table: Any = cls
         return session.scalar(select(table.id).where(cls.archived.is_(True)).limit(1)) is not None

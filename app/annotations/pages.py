@@ -9,11 +9,11 @@ from typing import Any
 from flask import Blueprint, redirect, request, url_for
 from werkzeug.wrappers import Response
 
-from app.annotations.schemas import Changes
+from app.annotations.schemas import AnnotationChanges
 from app.core.context import Context
 from app.core.states import Scope
 from app.web.http.schemas import parse_spec
-from app.web.http.security import may_use, needs
+from app.web.http.security import may_use, require_scope
 from app.web.http.web import get_context
 
 
@@ -25,14 +25,18 @@ class AnnotationPages:
     """
 
     def __init__(
-        self, bp: Blueprint, row: str, place: tuple[str, ...], annotate: Callable[[Context, uuid.UUID, Changes], None]
+        self,
+        bp: Blueprint,
+        row: str,
+        place: tuple[str, ...],
+        annotate: Callable[[Context, uuid.UUID, AnnotationChanges], None],
     ) -> None:
         self._name, self._row, self._place, self._change = bp.name, row, place, annotate
         address = f"/{bp.name}/<uuid:row_id>/annotations"
         bp.add_url_rule(address, "annotated", self._redirect_back)
         bp.add_url_rule(address, "annotate", self._annotate, methods=["POST"])
 
-    def values(self, row_id: uuid.UUID) -> dict[str, Any]:
+    def build_template_values(self, row_id: uuid.UUID) -> dict[str, Any]:
         """What the template's panel of annotations needs."""
         return {
             "annotate": url_for(f"{self._name}.annotate", row_id=row_id, **self._build_part()),
@@ -43,7 +47,7 @@ class AnnotationPages:
         """The page of the row: a browser also comes here when it reloads the page of an error."""
         return redirect(url_for(f"{self._name}.show", **self._build_part() | {self._row: row_id}), 303)
 
-    @needs(Scope.SUBMIT)
+    @require_scope(Scope.SUBMIT)
     def _annotate(self, row_id: uuid.UUID) -> Response:
         """Changes the note, or archives."""
         self._change(get_context(), row_id, _parse_changes(request.form))
@@ -58,7 +62,7 @@ def is_asking_for_archived() -> bool:
     return request.args.get("archived") in ("1", "true")
 
 
-def _parse_changes(form: Mapping[str, str]) -> Changes:
+def _parse_changes(form: Mapping[str, str]) -> AnnotationChanges:
     """What a form changes: `note`, and `archived` as 1 or 0. Raises BadInputError."""
     given: dict[str, Any] = {"note": form["note"]} if "note" in form else {}
-    return parse_spec(Changes, given | ({"archived": form["archived"] == "1"} if "archived" in form else {}))
+    return parse_spec(AnnotationChanges, given | ({"archived": form["archived"] == "1"} if "archived" in form else {}))

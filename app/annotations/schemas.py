@@ -13,8 +13,10 @@ from app.web.http.schemas import RequestModel
 
 LONGEST_NOTE = 10_000
 
-NoteOf = Annotated[str, Field(description="plain text; empty: none")]
-ArchivedOf = Annotated[bool, Field(description="left out of lists, the leaderboard and the answer of the first page")]
+NoteField = Annotated[str, Field(description="plain text; empty: none")]
+ArchivedField = Annotated[
+    bool, Field(description="left out of lists, the leaderboard and the answer of the first page")
+]
 
 
 def _tidy_note(note: str) -> str:
@@ -25,7 +27,7 @@ def _tidy_note(note: str) -> str:
 Note = Annotated[Text, Field(max_length=LONGEST_NOTE), AfterValidator(_tidy_note)]
 
 
-class Changes(RequestModel):
+class AnnotationChanges(RequestModel):
     """A change; fields that are null or left out stay as they are."""
 
     note: Note | None = Field(None, description="plain text; replaces the present note, and empty text removes it")

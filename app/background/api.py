@@ -16,7 +16,7 @@ from app.core.states import JobState, Scope
 from app.web.http.operations import declare_operation
 from app.web.http.paging import PageQuery, split_rows
 from app.web.http.schemas import ResponseModel
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session
 
 bp = Blueprint("jobs_api", __name__, url_prefix="/api/v1")
@@ -66,7 +66,7 @@ class JobPage(ResponseModel):
 @declare_operation({200: JobPage})
 def index(query: JobQuery) -> JobPage:
     """Background work: checks of datasets, imports, deletions, translations, trainings."""
-    rows = jobs.list_jobs(get_session(), query.state, limit=query.limit + 1, before=query.id())
+    rows = jobs.list_jobs(get_session(), query.state, limit=query.limit + 1, before=query.parse_id())
     page, following = split_rows(rows, query, lambda job: str(job.id))
     return JobPage(jobs=[JobDocument.of(job) for job in page], next=following)
 
@@ -79,7 +79,7 @@ def show(job_id: uuid.UUID) -> JobWithResult:
 
 
 @bp.post("/jobs/<uuid:job_id>/cancel")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({202: JobDocument}, problems=(409,))
 def cancel(job_id: uuid.UUID) -> JobDocument:
     """Cancels a job: it ends after its step. What an import has stored is removed."""
@@ -87,7 +87,7 @@ def cancel(job_id: uuid.UUID) -> JobDocument:
 
 
 @bp.post("/jobs/<uuid:job_id>/retry")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({202: JobDocument}, problems=(409,))
 def retry(job_id: uuid.UUID) -> JobDocument:
     """Queues a job again that failed or was cancelled. It goes on where it was."""

@@ -12,7 +12,7 @@ from app.background import jobs
 from app.core.context import Context
 from app.core.errors import ConflictError
 from app.core.states import OPEN_JOB_STATES, Scope
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context
 
 bp = Blueprint("jobs", __name__)
@@ -26,14 +26,14 @@ def index() -> str:
 
 
 @bp.post("/jobs/<uuid:job_id>/cancel")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def cancel(job_id: uuid.UUID) -> Response | tuple[str, int]:
     """Cancels a job: it ends after its step."""
     return _change(job_id, jobs.cancel)
 
 
 @bp.post("/jobs/<uuid:job_id>/retry")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def retry(job_id: uuid.UUID) -> Response | tuple[str, int]:
     """Queues a job again that failed or was cancelled."""
     return _change(job_id, jobs.retry)

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from app.advice.report import format_report, read_report
-from app.advice.study import list_models, make_study_spec
+from app.advice.report import build_report, format_report
+from app.advice.study import list_ready_models, make_study_spec
 from app.cli import common, foreground, from_code, handover, study_report
 from app.cli.options import QuietChoice, add_quiet_options
 from app.cli.project_variables import env_option, parse_variables
@@ -27,12 +27,12 @@ from app.core.terminal import echo
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
 from app.studies import repository, service
-from app.studies.analysis import analysis
+from app.studies.analysis import analyse_study
 from app.studies.repository import get_study
 from app.web.ui.units import format_count
 
 
-class _State:
+class _ResumeState:
     """What an interrupted command has finished, in a file: its dataset, its study, and how long it has worked."""
 
     def __init__(self, path: Path) -> None:
@@ -109,13 +109,13 @@ def advise(  # noqa: PLR0913 (click hands each option over by itself)
         bassline advise ./myproject --target qwen2.5-coder-0.5b --target smollm2-135m --minutes 60
     """
     ctx = common.open_context()
-    models = list(targets) or list_models(ctx)
+    models = list(targets) or list_ready_models(ctx)
     if not models:
         raise BadInputError(
             "no model is in the cache: get one with `bassline models pull qwen2.5-coder-0.5b`", "target"
         )
     asked = [str(Path(project).absolute()), budget, name, tests, python, models, n, minutes, *sorted(env)]
-    state = _State(_choose_state_path(ctx, asked))
+    state = _ResumeState(_choose_state_path(ctx, asked))
     request = from_code.DatasetRequest(
         project, tests, name=name, python=python, environment=parse_variables(env), assume_yes=assume_yes
     )
@@ -128,7 +128,7 @@ def advise(  # noqa: PLR0913 (click hands each option over by itself)
         state.write()
     with ctx.database.read() as session:
         study = get_study(session, study_id)
-        found = read_report(session, study, analysis(session, study))
+        found = build_report(session, study, analyse_study(session, study))
     common.write_chunks(report, iter([format_report(found).encode()]))
     state.remove()
     common.write_json(
@@ -155,45 +155,45 @@ def _choose_state_path(ctx: Context, asked: Sequence[Any]) -> Path:
     return Path(ctx.settings.data_dir) / "advise" / f"{name}.json"
 
 
-def _prepare_dataset(ctx: Context, state: _State, request: from_code.DatasetRequest) -> Dataset:
+def _prepare_dataset(ctx: Context, state: _ResumeState, request: from_code.DatasetRequest) -> Dataset:
     """The dataset of the project: the one that an interrupted command made, or a new one."""
     if state.dataset_id:
-        known = datasets.find(ctx, uuid.UUID(state.dataset_id))
+        known = datasets.find_dataset(ctx, uuid.UUID(state.dataset_id))
         if known is not None:
             echo(f"resumed: the dataset {known.name} is made", err=True)
             return known
     stored = from_code.make_datasets(ctx, request)
-    found = datasets.find(ctx, stored[0].id)
+    found = datasets.find_dataset(ctx, stored[0].id)
     assert found is not None
     return found
 
 
 def _run_study(
-    ctx: Context, state: _State, dataset: Dataset, models: list[str], budget: float, n: int, seconds: float,
+    ctx: Context, state: _ResumeState, dataset: Dataset, models: list[str], budget: float, n: int, seconds: float,
     quiet: QuietChoice,
 ) -> uuid.UUID:  # fmt: skip
     """The id of the finished study of the models over the dataset."""
     ctx.make_grader()  # without a sandbox, fail before decoding
-    with foreground.start_workers(ctx, "advise") as place:
+    with foreground.hold_workers(ctx, "advise") as site:
         if state.study_id and _has_study(ctx, state.study_id):
             study_id = uuid.UUID(state.study_id)
-            if study_report.read(ctx, study_id).study.state is not RunState.FINISHED:
+            if study_report.build_study_document(ctx, study_id).study.state is not RunState.FINISHED:
                 echo("resumed: the study continues", err=True)
-                service.resume(ctx, study_id, **place.options)
+                service.resume(ctx, study_id, **site.options)
                 service.set_quiet_limit(ctx, study_id, quiet.get_limit_s())
-                place.work_study(study_id)
+                site.wait_for_study(study_id)
         else:
             spec = make_study_spec(dataset, models, budget, n, seconds - state.spent_s, quiet.get_limit_s())
             left = dataset.n_tasks - len(spec.task_ids)
             more = f"; {left} more are left out: weak, unstated, or beyond the minutes given" if left else ""
             arms = format_count(len(spec.arms), "configuration")
             echo(f"{format_count(len(spec.task_ids), 'task')} for {arms}{more}", err=True)
-            spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
-            study_id = service.submit(ctx, spec, **place.options)
+            spec = handover.prepare_study_for_server(ctx, spec) if site.server else spec
+            study_id = service.submit(ctx, spec, **site.options)
             state.study_id = str(study_id)
             state.write()
-            place.work_study(study_id)
-    ended = study_report.read(ctx, study_id).study.state
+            site.wait_for_study(study_id)
+    ended = study_report.build_study_document(ctx, study_id).study.state
     if ended is not RunState.FINISHED:
         raise common.build_failure(f"the study ended as {ended}; the same command resumes")
     return study_id

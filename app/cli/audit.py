@@ -37,13 +37,13 @@ def audit(reference: str | None, json_file: str | None, **options: Any) -> None:
         spec = parse_options(AuditSpec, {name: value for name, value in options.items() if value is not None})
         study = spec.build_study()
         ctx = common.open_context()
-        service.check(ctx, study, for_audit=True)
+        service.resolve_spec(ctx, study, for_audit=True)
         ctx.make_grader()  # without a sandbox, fail before decoding
-        with foreground.start_workers(ctx, "audit") as place:
-            study = handover.prepare_study_for_server(ctx, study) if place.server else study
+        with foreground.hold_workers(ctx, "audit") as site:
+            study = handover.prepare_study_for_server(ctx, study) if site.server else study
             command = shlex.join(["bassline", *sys.argv[1:]])
-            study_id = service.submit(ctx, study, command=command, for_audit=True, **place.options)
-            place.work_study(study_id)
+            study_id = service.submit(ctx, study, command=command, for_audit=True, **site.options)
+            site.wait_for_study(study_id)
     with ctx.database.read() as session:
         document = build_document(session, repository.get_study(session, study_id))
     common.write_json(json_file, to_plain_json(document))

@@ -165,7 +165,7 @@ def build_table(
     return made
 
 
-LONGEST_CELL = 60
+MAX_CELL_WIDTH = 60
 """Characters of a cell that a pipe gets on one line."""
 
 
@@ -178,7 +178,7 @@ def print_text_table(console: Console, found: TextTable, whole: Collection[str] 
     """Prints a table with its title and its note above it."""
     if not console.is_terminal:  # a pipe has no edge at which headings and names would have to break
         cells = zip(found.headings, *found.rows, strict=True)
-        console.width = max(console.width, sum(min(max(map(len, column)), LONGEST_CELL) + 2 for column in cells))
+        console.width = max(console.width, sum(min(max(map(len, column)), MAX_CELL_WIDTH) + 2 for column in cells))
     console.print()
     print_line(console, found.title, style="bold")  # rich would wrap a table's title to the table's width
     if found.note:

@@ -24,7 +24,7 @@ from app.runs.repository import get_run, load_tasks_with_samples
 from evaluation.datasets import PYTHON
 from evaluation.metrics import rank_sample
 
-PRINTED = ("index", "finish_reason", "elapsed_s", "n_tokens", "text")
+SAMPLE_FIELDS = ("index", "finish_reason", "elapsed_s", "n_tokens", "text")
 DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 
 
@@ -49,14 +49,14 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
         ctx.make_grader()  # without a sandbox, fail before decoding
     console = common.choose_console(json_file)
     printed: set[int] = set()
-    with foreground.start_workers(ctx, "complete") as place:
-        spec = handover.prepare_for_server(ctx, spec) if place.server else spec
-        run_id = service.submit(ctx, spec, **place.options)
+    with foreground.hold_workers(ctx, "complete") as site:
+        spec = handover.prepare_for_server(ctx, spec) if site.server else spec
+        run_id = service.submit(ctx, spec, **site.options)
         try:
-            if place.server:  # which does not stream its texts to this process
-                place.follow(run_id)
+            if site.server:  # which does not stream its texts to this process
+                site.follow(run_id)
             else:
-                printed = _stream(follow_events(ctx, run_id, beat_s=0.2), console)
+                printed = _print_finished_samples(follow_events(ctx, run_id, beat_s=0.2), console)
         except KeyboardInterrupt:
             transitions.interrupt(ctx, run_id)
             raise foreground.UserInterruptError("interrupted: an unfinished completion is not kept") from None
@@ -72,7 +72,7 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     _print_summary(console, task)
 
 
-def _stream(events: Iterable[Event | None], console: Console) -> set[int]:
+def _print_finished_samples(events: Iterable[Event | None], console: Console) -> set[int]:
     """Prints the text of every sample when it ends. Returns the indices of those printed."""
     printed: set[int] = set()
     for event in events:
@@ -83,7 +83,7 @@ def _stream(events: Iterable[Event | None], console: Console) -> set[int]:
         for sample in event.data["samples"]:
             if sample["finish_reason"] and sample["index"] not in printed:
                 printed.add(sample["index"])
-                _print_sample(console, *(sample[field] for field in PRINTED))
+                _print_sample(console, *(sample[field] for field in SAMPLE_FIELDS))
     return printed
 
 

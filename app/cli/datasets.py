@@ -42,7 +42,7 @@ def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
     languages = [word.strip() for word in to.split(",") if word.strip()]
     names = translation.name_translations(languages, name)
     ctx = common.open_context()
-    source = service.require(ctx, dataset)
+    source = service.require_dataset(ctx, dataset)
     arguments = {"dataset_id": str(source.id), "names": names}
     job_id = open_job(
         ctx, translation.TranslateDataset.kind, source.name, key=str(arguments)[:300], arguments=arguments
@@ -71,7 +71,7 @@ def _print(document: dict[str, object], total: int) -> None:
         echo(f"  left out {len(task_ids)}: {reason} ({', '.join(task_ids[:8])}{' ...' if len(task_ids) > 8 else ''})")
 
 
-NAMED = 20  # failing tasks
+MAX_NAMES = 20  # failing tasks
 
 
 @click.group()
@@ -93,7 +93,7 @@ def list_(json_file: str | None) -> None:
     """
     ctx = common.open_context()
     for name in service.BUILTIN:
-        service.require(ctx, name)
+        service.require_dataset(ctx, name)
     with ctx.database.read() as session:
         found = repository.list_datasets(session)
     common.write_json(
@@ -119,7 +119,7 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
     ctx = common.open_context()
     dataset = service.import_file(ctx, file, name)
     echo(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
-    newest = service.require(ctx, dataset.name)
+    newest = service.require_dataset(ctx, dataset.name)
     if newest.id != dataset.id:
         echo(
             f"this content was imported before; the name {dataset.name} now refers to {newest.sha256[:8]}: "
@@ -177,14 +177,14 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
         f"{_join_names(list(wrong))}; correct the file and import it again",
         err=True,
     )
-    for task_id, said in list(wrong.items())[:NAMED]:
+    for task_id, said in list(wrong.items())[:MAX_NAMES]:
         if said:
             echo(f"  {task_id}: {': '.join(said)}", err=True)
 
 
 def _join_names(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(names[:MAX_NAMES])}{more}"
 
 
 datasets.add_command(from_code)
@@ -218,7 +218,7 @@ def show(name: str, task_id: str | None) -> None:
         bassline datasets show humaneval --task HumanEval/0
     """
     ctx = common.open_context()
-    dataset = service.require(ctx, name)
+    dataset = service.require_dataset(ctx, name)
     if task_id:
         (task,) = service.select_tasks(dataset, [task_id], None)
         echo(f"# {task.task_id}\n{task.prompt}{task.canonical_solution}{task.suffix or ''}\n{task.test}")

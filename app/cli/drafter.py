@@ -184,7 +184,7 @@ def check(target: str, json_file: str | None) -> None:
     Example:
         bassline drafter check --target qwen2.5-coder-0.5b
     """
-    _measure_head(target, None, json_file)
+    _check_or_import_head(target, None, json_file)
 
 
 @drafter.command("import")
@@ -198,7 +198,7 @@ def import_(source: str, target: str, json_file: str | None) -> None:
         bassline drafter import hf:z-lab/Qwen3-4B-DFlash-b16 --target hf:Qwen/Qwen3-4B
     """
     ctx = common.open_context()
-    _measure_head(target, source, json_file)
+    _check_or_import_head(target, source, json_file)
     _publish_in_stack(ctx, target)
 
 
@@ -230,7 +230,7 @@ def delete(target: str) -> None:
     Example:
         bassline drafter delete --target qwen2.5-coder-0.5b
     """
-    heads.delete(common.open_context(), target)
+    heads.delete_head(common.open_context(), target)
     echo(f"deleted the drafter of {target}")
 
 
@@ -238,7 +238,7 @@ def _publish_head(ctx: Context, target: str) -> HeadRecord:
     from decoding.models.errors import ModelError  # noqa: PLC0415
 
     try:
-        return heads.publish(ctx, target)
+        return heads.publish_head(ctx, target)
     except ModelError as error:
         raise BasslineError(str(error)) from None
 
@@ -248,7 +248,7 @@ def _publish_in_stack(ctx: Context, target: str) -> None:
         _publish_head(ctx, target)
 
 
-def _measure_head(target: str, source: str | None, json_file: str | None) -> None:
+def _check_or_import_head(target: str, source: str | None, json_file: str | None) -> None:
     from app.cli import training_prompts  # noqa: PLC0415
     from decoding.models.errors import ModelError  # noqa: PLC0415
     from decoding.training import importing  # noqa: PLC0415

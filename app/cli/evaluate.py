@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from app.cli import common, foreground, handover
-from app.cli.foreground import Place, UserInterruptError
+from app.cli.foreground import ExecutionSite, UserInterruptError
 from app.cli.options import QuietChoice, add_quiet_flag, add_spec_options, parse_options
 from app.core.context import Context
 from app.core.errors import BadInputError, ConflictError
@@ -23,7 +23,7 @@ from app.runs.repository import get_run, load_tasks_without_texts
 from app.runs.schemas import RunOptions, RunSpec
 
 
-def compare_with_plain(ctx: Context, place: Place, run: Run, n_prompts: int) -> Run:
+def compare_with_plain(ctx: Context, site: ExecutionSite, run: Run, n_prompts: int) -> Run:
     """Decodes prompts of a finished run again, and returns it with the ratio; a run that ended otherwise as it is.
 
     Raises UserInterruptError, after which the run keeps its figures.
@@ -33,11 +33,11 @@ def compare_with_plain(ctx: Context, place: Place, run: Run, n_prompts: int) -> 
     with ctx.database.read() as session:
         ours = load_tasks_without_texts(session, run.id)
     task_ids = [task.task.task_id for task in ours if task.state is TaskState.FINISHED][:n_prompts]
-    plain_id = service.submit(ctx, _build_plain_spec(run, task_ids), is_baseline=True, **place.options)
+    plain_id = service.submit(ctx, _build_plain_spec(run, task_ids), is_baseline=True, **site.options)
     with ctx.database.session() as session:
-        _note(get_run(session, run.id), plain_run=str(plain_id))
+        _update_figures(get_run(session, run.id), plain_run=str(plain_id))
     try:
-        plain = place.work(plain_id)
+        plain = site.wait_for_run(plain_id)
     except (UserInterruptError, KeyboardInterrupt):
         with contextlib.suppress(ConflictError):  # it has ended; otherwise a server would continue without this command
             service.cancel(ctx, plain_id)
@@ -49,7 +49,9 @@ def compare_with_plain(ctx: Context, place: Place, run: Run, n_prompts: int) -> 
         stored = get_run(session, run.id)
         theirs = load_tasks_without_texts(session, plain.id)
         speedup = figures.compute_speedup(run, figures.count_tokens(ours), plain, figures.count_tokens(theirs))
-        _note(stored, speedup_over_plain=speedup, speedup_tasks=sum(t.state is TaskState.FINISHED for t in theirs))
+        _update_figures(
+            stored, speedup_over_plain=speedup, speedup_tasks=sum(t.state is TaskState.FINISHED for t in theirs)
+        )
         return stored
 
 
@@ -66,7 +68,7 @@ def _build_plain_spec(run: Run, task_ids: list[str]) -> RunSpec:
     return RunSpec(**options | changes)
 
 
-def _note(run: Run, **values: object) -> None:
+def _update_figures(run: Run, **values: object) -> None:
     run.figures = run.measured.model_copy(update=values)
 
 
@@ -118,11 +120,11 @@ def evaluate(
     ctx = common.open_context()
     service.resolve_tasks(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
-    with foreground.start_workers(ctx, "eval") as place:
-        spec = handover.prepare_for_server(ctx, spec) if place.server else spec
+    with foreground.hold_workers(ctx, "eval") as site:
+        spec = handover.prepare_for_server(ctx, spec) if site.server else spec
         command = shlex.join(["bassline", *sys.argv[1:]])
-        run_id = service.submit(ctx, spec, command=command, **place.options)
-        run = place.work(run_id)
+        run_id = service.submit(ctx, spec, command=command, **site.options)
+        run = site.wait_for_run(run_id)
         if compare_plain:
-            run = compare_with_plain(ctx, place, run, compare_plain)
-        foreground.report(ctx, run, json_file)
+            run = compare_with_plain(ctx, site, run, compare_plain)
+        foreground.report_run(ctx, run, json_file)

@@ -14,7 +14,7 @@ from typing import Any
 from app.cli.common import build_failure, choose_console, write_json
 from app.cli.handover import ServerWatch
 from app.cli.live_progress import follow_run, follow_study
-from app.cli.report import run_tables
+from app.cli.report import print_run_tables
 from app.core.context import Context
 from app.core.errors import BasslineError
 from app.core.states import RunState
@@ -34,7 +34,7 @@ class UserInterruptError(BasslineError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _WaitedKind:
     """What a command waits for, a run or a study, and the command group for it."""
 
     noun: str
@@ -42,11 +42,11 @@ class _Work:
     interrupt: Callable[[Context, uuid.UUID, str], bool]
 
 
-_RUN = _Work("run", "runs", transitions.interrupt)
-_STUDY = _Work("study", "study", studies.interrupt)
+_RUN = _WaitedKind("run", "runs", transitions.interrupt)
+_STUDY = _WaitedKind("study", "study", studies.interrupt)
 
 
-class Place:
+class ExecutionSite:
     """Where the runs of this command are decoded: in this process, or (`server`) in the one that owns the database.
 
     Submit a run or study with `options` to have it decoded there.
@@ -57,7 +57,7 @@ class Place:
         self._ctx = ctx
         self.options: dict[str, Any] = {"handover": True} if server else {"pinned_worker": ctx.worker_name}
 
-    def work(self, run_id: uuid.UUID) -> Run:
+    def wait_for_run(self, run_id: uuid.UUID) -> Run:
         """Waits until a run that was submitted with `options` has ended, in whatever state. Returns it.
 
         Raises UserInterruptError after Ctrl-C, and UnavailableError once the server is gone.
@@ -68,20 +68,20 @@ class Place:
             return get_run(session, run_id)
 
     def follow(self, run_id: uuid.UUID) -> None:
-        """Waits for a run as `work` does. KeyboardInterrupt passes through."""
+        """Waits for a run as `wait_for_run` does. KeyboardInterrupt passes through."""
         follow_run(self._ctx, run_id, self._watch_server(_RUN, run_id))
 
-    def work_study(self, study_id: uuid.UUID) -> None:
-        """The same for a study. Raises as `work` does."""
+    def wait_for_study(self, study_id: uuid.UUID) -> None:
+        """The same for a study. Raises as `wait_for_run` does."""
         with self._hold_interruptible(_STUDY, study_id):
             follow_study(self._ctx, study_id, self._watch_server(_STUDY, study_id))
 
-    def _watch_server(self, work: _Work, row_id: uuid.UUID) -> ServerWatch | None:
+    def _watch_server(self, work: _WaitedKind, row_id: uuid.UUID) -> ServerWatch | None:
         ends = f"bassline {work.group} cancel {row_id}"
         return ServerWatch(self._ctx, work.noun, ends) if self.server else None
 
     @contextlib.contextmanager
-    def _hold_interruptible(self, work: _Work, row_id: uuid.UUID) -> Iterator[None]:
+    def _hold_interruptible(self, work: _WaitedKind, row_id: uuid.UUID) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
@@ -96,14 +96,14 @@ class Place:
 
 
 @contextlib.contextmanager
-def start_workers(ctx: Context, purpose: str) -> Iterator[Place]:
+def hold_workers(ctx: Context, purpose: str) -> Iterator[ExecutionSite]:
     """Workers for this command's runs: in this process, for runs pinned to it.
 
     While `bassline serve` owns the database, its workers are used. SIGTERM counts as Ctrl-C. Raises InUseError if
     another command owns the database.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(terminate_as_interrupt())
+        stack.enter_context(treat_sigterm_as_interrupt())
         try:
             stack.enter_context(EmbeddedWorkers(ctx, purpose, foreground=True))
             server = False
@@ -112,21 +112,21 @@ def start_workers(ctx: Context, purpose: str) -> Iterator[Place]:
                 raise
             server = True
             open_stderr().print("`bassline serve` owns this database, so its workers are used", style="dim")
-        yield Place(ctx, server=server)
+        yield ExecutionSite(ctx, server=server)
 
 
-def report(ctx: Context, run: Run, json_file: str | None) -> None:
+def report_run(ctx: Context, run: Run, json_file: str | None) -> None:
     """Prints and writes an ended run. Raises BasslineError unless it is finished."""
     with ctx.database.read() as session:
         counts, failed_samples = compute_progress(session, run), count_failed_samples(session, [run.id])
     write_json(json_file, dump_run(run))
-    run_tables(choose_console(json_file), run, counts, failed_samples)
+    print_run_tables(choose_console(json_file), run, counts, failed_samples)
     if run.state is not RunState.FINISHED:
         raise build_failure(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
 
 
 @contextlib.contextmanager
-def terminate_as_interrupt() -> Iterator[None]:
+def treat_sigterm_as_interrupt() -> Iterator[None]:
     """SIGTERM counts as Ctrl-C in the block: it raises KeyboardInterrupt."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -8,9 +8,10 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import click
+from rich.console import Console
 
 from app.cli import common, foreground
-from app.cli.progress import Bars, PartsBar, time_left
+from app.cli.progress import Bars, PartsBar, format_time_left
 from app.cli.project_variables import env_option, parse_variables, set_variables
 from app.cli.stored_files import confirm_stored_files, yes_option
 from app.core.context import Context as AppContext
@@ -23,6 +24,8 @@ from app.web.ui.units import format_count
 from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
+from evaluation.from_code.coverage import Coverage
+from evaluation.from_code.project_tests.suite import ProjectSuite
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import FinishedDataset
 from evaluation.from_code.source.context import CONTEXTS, Context
@@ -49,7 +52,7 @@ class FromCodeProgress(PartsBar):
                 f"{shlex.join(command)}"
             )
         self.advance_to("recording", seconds, self._limit_s)
-        self.tell(f"{seconds:.0f} s, at most {time_left(self._limit_s - seconds)}")
+        self.tell(f"{seconds:.0f} s, at most {format_time_left(self._limit_s - seconds)}")
 
     def on_testing(self, done: int, total: int) -> None:
         """`done` of the files of tests have run in the sandbox."""
@@ -167,14 +170,14 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
         finished = _run_from_code(ctx, found, commands, options, asked.environment)
     except ProjectError as error:
         raise BadInputError(str(error)) from None
-    _say_how_tests_ended(finished)
+    _report_test_end(finished)
     if not finished.result.completion:
-        common.write_json(json_file, service.report(finished, [], service.Recheck()))
+        common.write_json(json_file, service.build_report(finished, [], service.Recheck()))
         _show(finished, [], json_file)
         raise common.build_failure(f"no function of {found.name} became a task: the reasons are above")
-    stored = service.store(ctx, finished, name)
+    stored = service.store_datasets(ctx, finished, name)
     if json_file is not None:
-        common.write_json(json_file, service.report(finished, stored, _recheck_tasks(ctx, stored)))
+        common.write_json(json_file, service.build_report(finished, stored, _recheck_tasks(ctx, stored)))
     finished.state.remove()  # interrupted before, the same command resumes
     _show(finished, stored, json_file)
     return stored
@@ -183,7 +186,7 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
 def _recheck_tasks(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
     """What the report counts: the stored tasks, judged once more as answers are."""
     with Bars() as bars:
-        checked = service.recheck(
+        checked = service.recheck_stored_tasks(
             ctx, stored, lambda done, total: bars.show("judging once more", done, total, f"{done} of {total}")
         )
     for ids, what in (
@@ -221,18 +224,18 @@ def _run_from_code(
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
     try:
         with (
-            foreground.terminate_as_interrupt(),
+            foreground.treat_sigterm_as_interrupt(),
             set_variables(environment),
             FromCodeProgress(str(project.root), record.N_RUNS * len(commands) * options.limit_s) as progress,
         ):
-            return service.make(ctx, sandbox, project, commands, options, progress, environment)
+            return service.build_dataset(ctx, sandbox, project, commands, options, progress, environment)
     except KeyboardInterrupt:
         raise common.build_failure("stopped; the same command resumes") from None
     except SandboxFaultError as error:
         raise common.build_failure(f"{error}; the same command resumes") from None
 
 
-def _say_how_tests_ended(finished: FinishedDataset) -> None:
+def _report_test_end(finished: FinishedDataset) -> None:
     recording = finished.recording
     if recording.failure:
         echo(f"the project's tests {recording.failure}; their calls until then count. Their last lines:", err=True)
@@ -260,27 +263,46 @@ def describe_judge(source: dict[str, Any]) -> str:
 def _show(finished: FinishedDataset, stored: list[Dataset], json_file: str | None) -> None:
     console = common.choose_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
+    coverage = finished.compute_coverage()
     if rows:
-        tasks = []
-        for row in rows:
-            source = row["source"]
-            score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
-            reasons = ", ".join(name for name in ("weak", "unstated") if source[name])
-            place, how = f"{source['file']}:{source['line']}", describe_judge(source)
-            tasks.append((row["task_id"], place, how, score, reasons))
-        console.print(common.build_table(("task", "place", "judged by", "mutation score", ""), tasks))
-    found = finished.compute_coverage()
-    if found.left_out:
-        console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions, by reason")
-        left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]
-        console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
-        console.print("--json names them, and so does the page of the dataset")
-    for path, reason in finished.project.unread.items():
+        _print_tasks(console, rows)
+    if coverage.left_out:
+        _print_left_out(console, coverage)
+    _print_files_not_used(console, finished.project)
+    _print_totals(console, rows, coverage)
+    _print_refused_tests(console, finished.suite)
+    for dataset in stored:
+        console.print(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+
+
+def _print_tasks(console: Console, rows: list[dict[str, Any]]) -> None:
+    tasks = []
+    for row in rows:
+        source = row["source"]
+        position = f"{source['file']}:{source['line']}"
+        score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
+        reasons = ", ".join(name for name in ("weak", "unstated") if source[name])
+        tasks.append((row["task_id"], position, describe_judge(source), score, reasons))
+    console.print(common.build_table(("task", "place", "judged by", "mutation score", ""), tasks))
+
+
+def _print_left_out(console: Console, coverage: Coverage) -> None:
+    console.print(f"\nleft out: {coverage.seen - coverage.tasks} of {coverage.seen} functions, by reason")
+    left_out = [(str(each.functions), each.reason, each.unlock) for each in coverage.left_out]
+    console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
+    console.print("--json names them, and so does the page of the dataset")
+
+
+def _print_files_not_used(console: Console, project: Project) -> None:
+    for path, reason in project.unread.items():
         console.print(f"not read: {path}: {reason}")
-    for reason in dict.fromkeys(finished.project.skipped.values()):
-        paths = [path for path, why in finished.project.skipped.items() if why == reason]
+    for reason in dict.fromkeys(project.skipped.values()):
+        paths = [path for path, why in project.skipped.items() if why == reason]
         more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
         console.print(f"skipped, {reason}: {', '.join(paths[:_SHOWN_PATHS])}{more}")
+
+
+def _print_totals(console: Console, rows: list[dict[str, Any]], coverage: Coverage) -> None:
     weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
     by_tests = sum(row["source"].get("judge") == "tests" for row in rows)
     console.print(
@@ -289,19 +311,21 @@ def _show(finished: FinishedDataset, stored: list[Dataset], json_file: str | Non
         f"own tests; {weak_tasks} with a weak test (it misses a mutant, or has few calls)"
     )
     console.print(
-        f"{100 * found.covered_share:.0f} % of the {format_count(found.called, 'function')} that the tests call became "
-        f"tasks, with {100 * found.lines_share:.0f} % of their lines; the project has {found.seen} in all"
+        f"{100 * coverage.covered_share:.0f} % of the {format_count(coverage.called, 'function')} that the tests call "
+        f"became tasks, with {100 * coverage.lines_share:.0f} % of their lines; the project has {coverage.seen} in all"
     )
     if rows:
         console.print(_describe_stated_share(rows))
-    if finished.suite.refused:
-        console.print(f"the project's own tests judge no task: {finished.suite.refused}")
-    elif finished.suite.failures:
-        console.print(f"{format_count(len(finished.suite.failures), 'test')} did not pass in the sandbox, such as:")
-        for test, text in list(finished.suite.failures.items())[:_SHOWN_FAILURES]:
-            console.print(f"    {test}: {text.strip().rpartition(chr(10))[2][:160]}")
-    for dataset in stored:
-        console.print(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+
+
+def _print_refused_tests(console: Console, suite: ProjectSuite) -> None:
+    if suite.refused:
+        console.print(f"the project's own tests judge no task: {suite.refused}")
+    elif suite.failures:
+        console.print(f"{format_count(len(suite.failures), 'test')} did not pass in the sandbox, such as:")
+        for test, text in list(suite.failures.items())[:_SHOWN_FAILURES]:
+            last_line = text.strip().rpartition("\n")[2]
+            console.print(f"    {test}: {last_line[:160]}")
 
 
 def _describe_stated_share(rows: list[dict[str, Any]]) -> str:

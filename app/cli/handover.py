@@ -15,7 +15,7 @@ from app.core.remote import target as remote
 from app.jobs.database_lock import DatabaseLock
 from app.language_models.service import require_model
 from app.runs.schemas import EngineOptions
-from app.studies.schemas import StudySpec, naming_arm
+from app.studies.schemas import StudySpec, name_arm_in_errors
 from app.workers import service as workers
 from app.workers.models import Worker
 from decoding.drafters.registry import parse_drafter
@@ -49,8 +49,8 @@ def prepare_for_server(ctx: Context, spec: S) -> S:
 def prepare_study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
     """The same for every arm of a study. Raises BadInputError that names the arm."""
     arms = []
-    for number, (arm, name) in enumerate(zip(spec.arms, spec.names(), strict=True), start=1):
-        with naming_arm(number, name):
+    for number, (arm, name) in enumerate(zip(spec.arms, spec.list_names(), strict=True), start=1):
+        with name_arm_in_errors(number, name):
             arms.append(prepare_for_server(ctx, arm))
     return spec.model_copy(update={"arms": tuple(arms)})
 

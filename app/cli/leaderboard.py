@@ -8,7 +8,7 @@ from rich.table import Table
 from app.cli import common
 from app.cli.run_and_study import archived_option
 from app.leaderboard.columns import COLUMNS, Column, make_board_row
-from app.leaderboard.entries import Entries
+from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import LeaderboardRow, rank_runs
 from app.runs.documents import to_plain_json
 
@@ -31,7 +31,7 @@ def leaderboard(
     """
     ctx = common.open_context()
     with ctx.database.read() as session:
-        rows = rank_runs(Entries().read(session), budget, dataset=dataset, target=target, archived=archived)
+        rows = rank_runs(LeaderboardCache().read(session), budget, dataset=dataset, target=target, archived=archived)
     common.write_json(json_file, [to_plain_json(make_board_row(row)) for row in rows])
     console = common.choose_console(json_file)
     if not rows:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.cli.common import format_number
 from app.cli.handover import ServerWatch, find_alive_workers
-from app.cli.progress import Bars, time_left
+from app.cli.progress import Bars, format_time_left
 from app.core.context import Context
 from app.core.states import OPEN_RUN_STATES, RunState, TaskState
 from app.runs.quiet import describe_quiet_wait
@@ -49,7 +49,7 @@ class Snapshot:
     doing: str = ""
 
 
-Read = Callable[[Session, Sequence[Worker]], Snapshot]
+ReadSnapshot = Callable[[Session, Sequence[Worker]], Snapshot]
 
 
 def follow_run(ctx: Context, run_id: uuid.UUID, watch: ServerWatch | None) -> None:
@@ -62,7 +62,7 @@ def follow_study(ctx: Context, study_id: uuid.UUID, watch: ServerWatch | None) -
     _follow(ctx, f"study {study_id}", lambda session, alive: _read_study(session, study_id, alive), watch)
 
 
-def _follow(ctx: Context, title: str, read: Read, watch: ServerWatch | None) -> None:
+def _follow(ctx: Context, title: str, read: ReadSnapshot, watch: ServerWatch | None) -> None:
     before = Snapshot(RunState.QUEUED)
     with Bars() as bars:
         if not bars.on_terminal:
@@ -110,7 +110,7 @@ def _read_run(ctx: Context, session: Session, run_id: uuid.UUID, alive: Sequence
     done = sum(counts.by_state.get(state, 0) for state in ENDED_TASKS)
     failed = counts.by_state.get(TaskState.FAILED, 0)
     facts = f"{counts.samples} samples, {counts.passed} passed, {format_number(counts.tokens_per_s)} tokens/s"
-    facts += f", {format_count(failed, 'task')} failed" if failed else f", {time_left(counts.remaining_s)}"
+    facts += f", {format_count(failed, 'task')} failed" if failed else f", {format_time_left(counts.remaining_s)}"
     is_open = run.state in OPEN_RUN_STATES
     doing = (
         (describe_run_status(session, ctx.bus, run, counts).note or _describe_loading(alive, {run.target}))
@@ -123,7 +123,7 @@ def _read_run(ctx: Context, session: Session, run_id: uuid.UUID, alive: Sequence
 def _read_study(session: Session, study_id: uuid.UUID, alive: Sequence[Worker]) -> Snapshot:
     study = get_study(session, study_id)
     counts = study_progress.compute_study_progress(session, study)
-    left = time_left(study_progress.remaining_s(study.arms, counts))
+    left = format_time_left(study_progress.remaining_s(study.arms, counts))
     parts = [
         ProgressPart(arm.name, counts[arm.run_id].finished, arm.run.n_tasks, left, _describe_end(study, arm))
         for arm in study.arms

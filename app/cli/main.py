@@ -45,7 +45,7 @@ COMMANDS = {
 }
 
 
-class Sentence(click.ClickException):
+class CommandError(click.ClickException):
     """One of our errors as click shows it: a sentence on stderr and the exit code of its kind."""
 
     def __init__(self, error: BasslineError) -> None:
@@ -90,12 +90,12 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BasslineError as error:
-            raise Sentence(error) from None
+            raise CommandError(error) from None
         except Exception as error:
             outage = explain_failure(error)
             if outage is None:
                 raise
-            raise Sentence(outage) from None
+            raise CommandError(outage) from None
 
 
 def explain_failure(error: Exception) -> UnavailableError | None:

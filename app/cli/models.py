@@ -31,7 +31,7 @@ def list_(json_file: str | None) -> None:
     Example:
         bassline models list
     """
-    found = cached.read(make_context().settings.cache_dir).models
+    found = cached.read_cache(make_context().settings.cache_dir).models
     documents = [
         {
             **{name: getattr(model, name) for name in ("ref", "title", "licence", "n_parameters")},

@@ -153,14 +153,14 @@ def add_quiet_options(command: C) -> C:
     """Decorates a command that waits by default on a terminal with both options, which it receives as `quiet`."""
 
     @functools.wraps(command)
-    def choosing(*args: Any, wait_for_quiet: bool | None, quiet_limit_s: float | None, **others: Any) -> Any:
+    def call_with_quiet(*args: Any, wait_for_quiet: bool | None, quiet_limit_s: float | None, **others: Any) -> Any:
         return command(*args, quiet=QuietChoice(wait_for_quiet, quiet_limit_s), **others)
 
     limit = click.option(
         "--quiet-limit", "quiet_limit_s", type=float, metavar="SECONDS", callback=common.check_positive,
         help=f"how long to wait for a quiet machine in all  [default: {format_seconds(QUIET_LIMIT_S)}]",
     )  # fmt: skip
-    return add_quiet_flag("on a terminal")(limit(choosing))  # type: ignore[return-value]
+    return add_quiet_flag("on a terminal")(limit(call_with_quiet))  # type: ignore[return-value]
 
 
 def add_quiet_flag(default: str) -> Callable[[C], C]:

@@ -71,7 +71,7 @@ class PartsBar(Bars):
         if part != self._part:
             self.begin(part, done, total)
         self._bars.update(self._bar, completed=min(done, total))
-        return time_left(self._bars.tasks[self._bar].time_remaining)
+        return format_time_left(self._bars.tasks[self._bar].time_remaining)
 
     def tell(self, facts: str) -> None:
         """Shows facts about the part."""
@@ -81,7 +81,7 @@ class PartsBar(Bars):
             self.note(f"{self._part}: {facts}")
 
 
-def time_left(remaining_s: float | None) -> str:
+def format_time_left(remaining_s: float | None) -> str:
     """The estimate in words."""
     if remaining_s is None:
         return "time left not known yet"

@@ -17,7 +17,7 @@ from app.runs.results import Figures
 from app.web.ui.units import format_percent
 
 
-def run_tables(console: Console, run: Run, counts: RunProgress, failed: FailedSamples) -> None:
+def print_run_tables(console: Console, run: Run, counts: RunProgress, failed: FailedSamples) -> None:
     """Prints configuration, progress and figures."""
     rows = [
         ("Run", str(run.id)),

@@ -11,7 +11,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.annotations.models import Annotatable
-from app.annotations.schemas import LONGEST_NOTE, ArchivedQuery, Changes, name_in_list
+from app.annotations.schemas import LONGEST_NOTE, AnnotationChanges, ArchivedQuery, name_in_list
 from app.cli import common
 from app.cli.options import add_spec_options
 from app.core.context import Context
@@ -28,7 +28,7 @@ archived_option = add_spec_options(ArchivedQuery, "archived")
 class Service(Protocol):
     """The use cases of the commands: the module app.runs.service or app.studies.service."""
 
-    def annotate(self, ctx: Context, row_id: uuid.UUID, changes: Changes, /) -> None:
+    def annotate(self, ctx: Context, row_id: uuid.UUID, changes: AnnotationChanges, /) -> None:
         """Changes the note, or archives."""
 
     def cancel(self, ctx: Context, row_id: uuid.UUID, /) -> None:
@@ -86,7 +86,7 @@ def add_commands(
         service.delete(ctx, found.id)
         echo(f"deleted {found.name}")
 
-    def changed(reference: str, changes: Changes) -> Named:
+    def apply_changes(reference: str, changes: AnnotationChanges) -> Named:
         """The row after the change."""
         ctx, found = find_row(find, reference)
         service.annotate(ctx, found.id, changes)
@@ -103,20 +103,29 @@ def add_commands(
     @click.argument("text", metavar="TEXT")
     def note(reference: str, text: str) -> None:
         given = sys.stdin.read(LONGEST_NOTE + 2) if text == "-" else text
-        found = changed(reference, parse_spec(Changes, {"note": given}))
+        found = apply_changes(reference, parse_spec(AnnotationChanges, {"note": given}))
         assert isinstance(found, Annotatable)
         echo(f"{'noted on' if found.note else 'removed the note of'} {found.name}")
 
     for word, done, about, changes in (
-        ("archive", "archived", f"Leave a {what}{along} out of lists and the first page.", Changes(archived=True)),
-        ("unarchive", "brought back", f"Return an archived {what}{along} to lists.", Changes(archived=False)),
+        (
+            "archive",
+            "archived",
+            f"Leave a {what}{along} out of lists and the first page.",
+            AnnotationChanges(archived=True),
+        ),
+        ("unarchive", "brought back", f"Return an archived {what}{along} to lists.", AnnotationChanges(archived=False)),
     ):
-        group.command(word, help=_format_help(about, f"{start} {word} demo"))(row(_mark(changed, done, changes)))
+        group.command(word, help=_format_help(about, f"{start} {word} demo"))(
+            row(_build_mark_command(apply_changes, done, changes))
+        )
 
 
-def _mark(changed: Callable[[str, Changes], Named], done: str, changes: Changes) -> Callable[[str], None]:
+def _build_mark_command(
+    apply_changes: Callable[[str, AnnotationChanges], Named], done: str, changes: AnnotationChanges
+) -> Callable[[str], None]:
     def mark(reference: str) -> None:
-        echo(f"{done} {changed(reference, changes).name}")
+        echo(f"{done} {apply_changes(reference, changes).name}")
 
     return mark
 

@@ -10,14 +10,14 @@ from rich.console import Console
 
 from app.cli import common, foreground
 from app.cli.options import add_spec_options, parse_options
-from app.cli.report import run_tables
+from app.cli.report import print_run_tables
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
 from app.comparison import run_file
 from app.comparison.documents import ComparisonDocument
 from app.comparison.pair import RunComparison, compare_runs, describe_inferiority
 from app.comparison.report import (
-    describe_changes,
-    describe_figures,
+    build_changes_table,
+    build_figures_table,
     describe_notes,
     describe_speed,
     format_junit,
@@ -86,7 +86,7 @@ def show(run: str, json_file: str | None) -> None:
     with ctx.database.read() as session:
         counts, failed = repository.compute_progress(session, found), count_failed_samples(session, [found.id])
     common.write_json(json_file, dump_run(found))
-    run_tables(common.choose_console(json_file), found, counts, failed)
+    print_run_tables(common.choose_console(json_file), found, counts, failed)
 
 
 @runs.command()
@@ -108,7 +108,9 @@ def export(run: str, form: str, output: str) -> None:
     with ctx.database.read() as session:
         found = repository.find_run(session, run)
         is_run = form == run_file.FORMAT
-        content = [run_file.write(session, found).encode()] if is_run else export_chunks(ctx.database, found, form)
+        content = (
+            [run_file.format_run_file(session, found).encode()] if is_run else export_chunks(ctx.database, found, form)
+        )
     common.write_chunks(output, content)
 
 
@@ -125,9 +127,9 @@ def import_(file: Path, **values: str) -> None:
     data = common.read_bytes(file)
     ctx = common.open_context()
     ctx.make_grader()
-    with foreground.start_workers(ctx, "runs import") as place:
-        run = place.work(import_samples.submit_import(ctx, spec, data, file.name, **place.options))
-    foreground.report(ctx, run, None)
+    with foreground.hold_workers(ctx, "runs import") as site:
+        run = site.wait_for_run(import_samples.submit_import(ctx, spec, data, file.name, **site.options))
+    foreground.report_run(ctx, run, None)
 
 
 @runs.command()
@@ -140,9 +142,9 @@ def resume(run: str, json_file: str | None) -> None:
         bassline runs resume 01a1fde0
     """
     ctx, found = find_row(repository.find_run, run)
-    with foreground.start_workers(ctx, "runs resume") as place:
-        service.resume(ctx, found.id, **place.options)
-        foreground.report(ctx, place.work(found.id), json_file)
+    with foreground.hold_workers(ctx, "runs resume") as site:
+        service.resume(ctx, found.id, **site.options)
+        foreground.report_run(ctx, site.wait_for_run(found.id), json_file)
 
 
 @runs.command()
@@ -205,7 +207,7 @@ def compare(  # noqa: PLR0913 (click hands each option over by itself)
         base, new = (run_file.load_measured_run(ctx, session, given) for given in (reference, other))
         found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
         reports = [(markdown, format_markdown(found)), (junit, format_junit(found))]
-        document = ComparisonDocument.at(found)
+        document = ComparisonDocument.from_comparison(found)
     common.write_json(json_file, document.model_dump(mode="json"))
     for target, text in reports:
         if target is not None:
@@ -237,10 +239,10 @@ class WorseError(BasslineError):
 
 def _print_comparison(console: Console, found: RunComparison) -> None:
     common.print_line(console, f"{found.other.name} (B) against {found.reference.name} (A, the baseline)")
-    common.print_text_table(console, describe_figures(found))
+    common.print_text_table(console, build_figures_table(found))
     for note in filter(None, (describe_speed(found), *describe_notes(found))):
         common.print_line(console, note)
-    changes = describe_changes(found.reference, found.other)
+    changes = build_changes_table(found.reference, found.other)
     if changes.rows:
         common.print_text_table(console, changes)
     else:

@@ -125,8 +125,8 @@ def _run_python(file: str, json_file: str | None) -> None:
     source = common.read_text(file)
     found = detect_sandbox(load_settings().packages, "so nothing can be run")
     # The grader judges functions, so an empty function is appended: loading the file is the test.
-    task = Task("file", "", ENTRY, "def check(candidate):\n    candidate()\n", "")
-    verdict = Grader(found).judge(f"{source}\n\ndef {ENTRY}():\n    return None\n", task)
+    task = Task("file", "", ENTRY_POINT, "def check(candidate):\n    candidate()\n", "")
+    verdict = Grader(found).judge(f"{source}\n\ndef {ENTRY_POINT}():\n    return None\n", task)
     common.write_json(json_file, asdict(verdict) | {"language": PYTHON, "passed": verdict.passed})
     if json_file is None:
         status = "done" if verdict.passed else verdict.status
@@ -137,4 +137,4 @@ def _run_python(file: str, json_file: str | None) -> None:
         raise common.build_failure(f"{file} ended as {verdict.status}")
 
 
-ENTRY = "bassline_loaded"
+ENTRY_POINT = "bassline_loaded"

@@ -56,7 +56,7 @@ def serve(host: str, port: int) -> None:
             server = WaitressServer(pages, host, port)
         except OSError as error:
             raise _build_port_error(host, port, error) from None
-        signal.signal(signal.SIGTERM, _stop)
+        signal.signal(signal.SIGTERM, _exit_on_signal)
         click.echo(f"Bassline is at http://{host}:{server.effective_port}  (Ctrl-C stops it)", err=True)
         try:
             server.run()
@@ -162,7 +162,7 @@ def beat() -> None:
     log.info("beat: stopped")
 
 
-def _stop(_signal: int, _frame: object) -> None:
+def _exit_on_signal(_signal: int, _frame: object) -> None:
     raise SystemExit(0)  # as Ctrl-C: the server ends, running tasks go back to their queues
 
 

@@ -12,15 +12,15 @@ import click
 from app.cli import common, foreground, handover, study_report
 from app.cli.options import QuietChoice, add_given_options, add_quiet_options, name_option_in_errors, parse_options
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
-from app.cli.study_engines import SHARED, engines
+from app.cli.study_engines import SHARED_OPTIONS, engines
 from app.core.errors import BadInputError
 from app.core.terminal import echo
 from app.runs.documents import to_plain_json
 from app.runs.quiet import find_quiet_limit
 from app.runs.schemas import ArmOptions
 from app.studies import documents, export, files, loading, presets, progress, repository, service
-from app.studies.analysis import analysis
-from app.studies.grid import grid
+from app.studies.analysis import analyse_study
+from app.studies.grid import build_grid
 from app.studies.presets import PRESETS
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import parse_spec
@@ -55,7 +55,7 @@ def study() -> None:
     help=" ".join(f"{name}: {preset.question}" for name, preset in PRESETS.items()),
 )
 @add_given_options(ArmOptions, several=True)
-@add_given_options(StudySpec, *SHARED)
+@add_given_options(StudySpec, *SHARED_OPTIONS)
 @margin_option
 @add_quiet_options
 @common.json_option
@@ -85,14 +85,14 @@ def run(
     """
     spec = _build_spec(file, preset, {name: value for name, value in options.items() if value not in (None, ())}, quiet)
     ctx = common.open_context()
-    service.check(ctx, spec)
+    service.resolve_spec(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
-    with foreground.start_workers(ctx, "study run") as place:
-        spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
+    with foreground.hold_workers(ctx, "study run") as site:
+        spec = handover.prepare_study_for_server(ctx, spec) if site.server else spec
         # The file may change later, so the stored command contains its content.
         command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
-        study_id = service.submit(ctx, spec, command=command, **place.options)
-        place.work_study(study_id)
+        study_id = service.submit(ctx, spec, command=command, **site.options)
+        site.wait_for_study(study_id)
     study_report.report_end(ctx, study_id, json_file, margin / 100)
 
 
@@ -138,7 +138,7 @@ def show(reference: str, budget: float | None, margin: float, json_file: str | N
         bassline study show nightly --margin 10
     """
     ctx, found = find_row(repository.find_study, reference)
-    study_report.write(study_report.read(ctx, found.id, budget, margin / 100), json_file)
+    study_report.print_study(study_report.build_study_document(ctx, found.id, budget, margin / 100), json_file)
 
 
 @study.command()
@@ -154,10 +154,10 @@ def resume(reference: str, json_file: str | None, quiet: QuietChoice) -> None:
     """
     ctx, found = find_row(repository.find_study, reference)
     limit_s = quiet.get_limit_s(find_quiet_limit(found.runs))
-    with foreground.start_workers(ctx, "study resume") as place:
-        service.resume(ctx, found.id, **place.options)
+    with foreground.hold_workers(ctx, "study resume") as site:
+        service.resume(ctx, found.id, **site.options)
         service.set_quiet_limit(ctx, found.id, limit_s)
-        place.work_study(found.id)
+        site.wait_for_study(found.id)
     study_report.report_end(ctx, found.id, json_file)
 
 
@@ -185,7 +185,7 @@ def export_(reference: str, form: str, output: str) -> None:
         raise BadInputError("an archive is binary: give --output FILE", "output")
     with ctx.database.read() as session:
         found = repository.find_study(session, reference)
-        chunks = export.chunks(ctx.database, session, found, form, lambda: analysis(session, found))
+        chunks = export.export_study(ctx.database, session, found, form, lambda: analyse_study(session, found))
     common.write_chunks(output, chunks)
 
 
@@ -201,11 +201,11 @@ def load(file: Path | None) -> None:
     """
     ctx = common.open_context()
     with ctx.database.read() as session:
-        before = repository.study_ids(session)
+        before = repository.list_study_ids(session)
     if file is None:
-        ids = loading.load_reference(ctx)
+        ids = loading.load_reference_studies(ctx)
     else:
-        ids = [loading.load(ctx, common.read_bytes(file, MAX_BYTES + 1), file.name)]
+        ids = [loading.load_study(ctx, common.read_bytes(file, MAX_BYTES + 1), file.name)]
     for study_id in ids:
         what = f"{study_id} is here already, unchanged" if study_id in before else f"loaded {study_id}"
         echo(f"{what}: `bassline study show {study_id}` shows it")
@@ -222,7 +222,7 @@ def _build_spec(file: Path | None, preset: str | None, given: dict[str, Any], qu
         if preset or values:
             other = "preset" if preset else next(iter(values))
             raise BadInputError(f"{file} defines the arms: leave --{other.replace('_', '-')} out", other)
-        asked = files.read(common.read_bytes(file, files.LARGEST + 1), file.name)
+        asked = files.parse_study_file(common.read_bytes(file, files.MAX_FILE_BYTES + 1), file.name)
         try:
             asked["quiet_limit_s"] = quiet.get_limit_s(asked.get("quiet_limit_s"))
             return parse_spec(StudySpec, {**asked, **given})
@@ -230,9 +230,9 @@ def _build_spec(file: Path | None, preset: str | None, given: dict[str, Any], qu
             raise BadInputError(f"{file.name}: {error}", error.field) from None
     with name_option_in_errors():
         if preset is not None:
-            made = presets.arms(preset, values.pop("target", ()), values)
+            made = presets.build_preset_arms(preset, values.pop("target", ()), values)
         elif "target" in values:
-            made = grid(values)
+            made = build_grid(values)
         else:
             raise BadInputError("target is missing: give --target, or FILE, or --preset", "target")
     for sentence in made.left_out:

@@ -19,7 +19,7 @@ from app.studies import files, repository, service
 from app.studies.engines import ENGINE_FIELDS, NONE, OWN, PRESETS, EngineArms, build_arms, cross_engines
 from app.studies.schemas import StudySpec
 
-SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "race")
+SHARED_OPTIONS = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "race")
 EACH_ARM = ("n", "max_tokens", "temperature", "top_p", "prompt_mode")
 _GPU = Path("/dev/nvidiactl")
 
@@ -43,7 +43,7 @@ _GPU = Path("/dev/nvidiactl")
 )  # fmt: skip
 @click.option("--resume", "resumed", metavar="ID", help="finish this study, which was made of the same arms")
 @add_given_options(ArmOptions, *EACH_ARM)
-@add_given_options(StudySpec, *SHARED)
+@add_given_options(StudySpec, *SHARED_OPTIONS)
 @add_quiet_options
 @common.json_option
 def engines(
@@ -89,10 +89,10 @@ def engines(
     if file is not None:
         if other := next((name for name in ("engine", "model", "draft") if presets[name]), None):
             raise BadInputError(f"{file} defines the arms: leave --{other} out", other)
-        asked = files.read(common.read_bytes(file, files.LARGEST + 1), file.name, ENGINE_FIELDS)
+        asked = files.parse_study_file(common.read_bytes(file, files.MAX_FILE_BYTES + 1), file.name, ENGINE_FIELDS)
         tables, given = asked.pop("arms"), {**asked, **given}
     else:
-        tables = _cross(**presets)
+        tables = _cross_options(**presets)
     found = build_arms(tables, defaults, tokenizer)
     given["quiet_limit_s"] = quiet.get_limit_s(given.get("quiet_limit_s"))
     spec = parse_options(StudySpec, {**given, "arms": found.arms})
@@ -100,11 +100,11 @@ def engines(
     ctx.servers.one_at_a_time = _GPU.exists() if one_at_a_time is None else one_at_a_time
     for target, command, facts in found.servers:
         ctx.servers.declare(target, command, facts)
-    study_id = _work(ctx, spec, found, resumed)
+    study_id = _run_or_resume(ctx, spec, found, resumed)
     study_report.report_end(ctx, study_id, json_file)
 
 
-def _cross(
+def _cross_options(
     engine: tuple[str, ...] | None, model: str, draft: str, speculation: tuple[str, ...]
 ) -> list[dict[str, Any]]:
     """The arms of the options. Says on stderr which combinations were left out."""
@@ -117,26 +117,26 @@ def _cross(
     return crossed.tables
 
 
-def _work(ctx: Context, spec: StudySpec, found: EngineArms, resumed: str | None) -> Any:
+def _run_or_resume(ctx: Context, spec: StudySpec, found: EngineArms, resumed: str | None) -> Any:
     """Runs or resumes the study, and stops its servers. Returns its id."""
     study_id = _find_resumed(ctx, spec, resumed) if resumed is not None else None
     if study_id is None:
-        service.check(ctx, spec)
+        service.resolve_spec(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
     try:
-        with foreground.start_workers(ctx, "study engines") as place:
-            if place.server and found.has_commands:
+        with foreground.hold_workers(ctx, "study engines") as site:
+            if site.server and found.has_commands:
                 raise ConflictError(
                     "`bassline serve` has this database, and it starts no other servers: stop it, or start the servers "
                     "and give their addresses as url"
                 )
             if study_id is not None:
-                service.resume(ctx, study_id, **place.options)
+                service.resume(ctx, study_id, **site.options)
             else:
-                spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
+                spec = handover.prepare_study_for_server(ctx, spec) if site.server else spec
                 command = shlex.join(["bassline", *sys.argv[1:]])
-                study_id = service.submit(ctx, spec, command=command, **place.options)
-            place.work_study(study_id)
+                study_id = service.submit(ctx, spec, command=command, **site.options)
+            site.wait_for_study(study_id)
     finally:
         ctx.servers.stop()
     return study_id
@@ -146,6 +146,6 @@ def _find_resumed(ctx: Context, spec: StudySpec, reference: str) -> Any:
     with ctx.database.read() as session:
         study = repository.find_study(session, reference)
         stored = [(arm.name, arm.run.target) for arm in study.arms]
-    if stored != [(name, arm.target) for name, arm in zip(spec.names(), spec.arms, strict=True)]:
+    if stored != [(name, arm.target) for name, arm in zip(spec.list_names(), spec.arms, strict=True)]:
         raise BadInputError(f"the study {reference} has other arms: give its own file and options", "resume")
     return study.id

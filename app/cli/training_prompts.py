@@ -24,7 +24,7 @@ _BEGINNING = "Write a Python function that"
 def list_evaluated_texts(ctx: Context) -> list[str]:
     """The prompts, solutions and tests of all tasks of all datasets here, the built-in ones among them."""
     for name in datasets.BUILTIN:
-        datasets.require(ctx, name)
+        datasets.require_dataset(ctx, name)
     with ctx.database.read() as session:
         rows = session.execute(select(Task.prompt, Task.canonical_solution, Task.suffix, Task.test))
         return ["".join(part or "" for part in row) for row in rows]
@@ -45,7 +45,7 @@ def build_asking(tokenizer: Any, *, has_chat_template: bool) -> PromptBuilder:
             if has_chat_template:
                 return RenderedPrompt(message(statement.text), ())
             return RenderedPrompt(f"# {statement.text}\n", ())
-        task = PlainTask("", statement.text, _name_of(statement.text), "", "")
+        task = PlainTask("", statement.text, _parse_function_name(statement.text), "", "")
         prompt = prompting.build_prompt(task, "chat" if has_chat_template else "completion")
         if prompt.text is not None:
             return RenderedPrompt(prompt.text, prompt.stop)
@@ -64,5 +64,5 @@ def iterate_statements(seed: int) -> Iterator[Statement]:
     return generate_statements(list_installed_folders(), seed)
 
 
-def _name_of(function: str) -> str:
+def _parse_function_name(function: str) -> str:
     return function.partition("def ")[2].partition("(")[0]

@@ -35,4 +35,6 @@ def compare(query: CompareQuery) -> ComparisonDocument:
         measure_run(get_session(), repository.get_run(get_session(), run_id))
         for run_id in (query.reference, query.other)
     )
-    return ComparisonDocument.at(compare_runs(get_session(), reference, other, query.budget, margin=query.margin / 100))
+    return ComparisonDocument.from_comparison(
+        compare_runs(get_session(), reference, other, query.budget, margin=query.margin / 100)
+    )

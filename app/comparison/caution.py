@@ -23,45 +23,47 @@ NOT_IN_TURN = (
     "The runs were not measured in turn, so the machine alone may have made some of them faster. An overlay of two of "
     "them tests whether that could explain their difference."
 )
-_DEVICE = ("device", "device_name", "dtype", "cpu")
+_DEVICE_KEYS = ("device", "device_name", "dtype", "cpu")
 
 
 def is_same_device(runs: Sequence[Run]) -> bool:
     """Whether timings of the runs can be compared: same device, dtype and CPU."""
-    return all(run.provenance.get(key) == runs[0].provenance.get(key) for run in runs for key in _DEVICE)
+    return all(run.provenance.get(key) == runs[0].provenance.get(key) for run in runs for key in _DEVICE_KEYS)
 
 
-def describe_caveats(found: Overlay, not_in_turn: str = NOT_IN_TURN) -> list[str]:
+def describe_caveats(overlay: Overlay, not_in_turn: str = NOT_IN_TURN) -> list[str]:
     """Caveats on the figures of the overlay, each a sentence or two.
 
     `not_in_turn` is the caveat for runs that were not measured in turn.
     """
-    said = [f"Left out: {error}." for error in found.left_out]
-    named = list(zip(found.letters, found.runs, strict=True))
-    common = len(found.task_ids)
-    more = [f"{letter} {graded}" for letter, graded in zip(found.letters, found.graded, strict=True) if graded > common]
+    said = [f"Left out: {error}." for error in overlay.left_out]
+    named = list(zip(overlay.letters, overlay.runs, strict=True))
+    common = len(overlay.task_ids)
+    more = [
+        f"{letter} {graded}" for letter, graded in zip(overlay.letters, overlay.graded, strict=True) if graded > common
+    ]
     if more:
         said.append(
             f"The runs graded different tasks. All figures are over the {common} that all of them have graded; "
             f"more were graded by: {', '.join(more)}."
         )
-    if not is_same_device(found.runs):
+    if not is_same_device(overlay.runs):
         said.append("The runs used different devices or dtypes: only shares can be compared, not times.")
-    elif not found.in_turn:
+    elif not overlay.in_turn:
         said.append(not_in_turn)
     if together := [letter for letter, run in named if run.throughput]:
         said.append(
             f"Decoded for throughput: {', '.join(together)}. Tasks shared a batch, so each of their samples finished "
             "later."
         )
-    if len({run.n for run in found.runs}) > 1:
+    if len({run.n for run in overlay.runs}) > 1:
         first, *others = (f"{letter} has {run.n}" for letter, run in named)
         counts = ", ".join((f"{first} samples per task", *others))
         said.append(f"{counts}: more samples raise Pass@All by chance alone.")
     return said
 
 
-def describe_circumstances(found: Overlay, machine_factor: float | None) -> list[str]:
+def describe_circumstances(overlay: Overlay, machine_factor: float | None) -> list[str]:
     """Caveats on two runs; also how much the machine alone could have changed the times, what disturbed the clock of
     each run, and how many of its verdicts a program could have forged."""
     if machine_factor is None:
@@ -74,8 +76,8 @@ def describe_circumstances(found: Overlay, machine_factor: float | None) -> list
             "The runs were not measured in turn: the machine alone could explain times that differ by a factor of up "
             f"to {format_decimal(machine_factor)}."
         )
-    said = describe_caveats(found, not_in_turn)
-    for letter, run in zip(found.letters, found.runs, strict=True):
+    said = describe_caveats(overlay, not_in_turn)
+    for letter, run in zip(overlay.letters, overlay.runs, strict=True):
         said += [f"{letter}: {mark}" for mark in run.measured.clock_marks or ()]
         if guests := run.measured.in_guest_samples:
             said.append(
@@ -84,9 +86,9 @@ def describe_circumstances(found: Overlay, machine_factor: float | None) -> list
     return said
 
 
-LEAST_LEFT = 0.01  # of the machine, so that the factor stays finite
+MIN_MACHINE_SHARE = 0.01  # of the machine, so that the factor stays finite
 REMEDY = "To know, let both take turns in a study (bassline study run)."
-SAME_WORK = ("target_sha256", "attention", "threads", "torch", "transformers")
+WORKLOAD_KEYS = ("target_sha256", "attention", "threads", "torch", "transformers")
 """What the fixed benchmark step depends on beside the device: runs that share it can be compared by its time."""
 
 
@@ -98,59 +100,63 @@ class MeasurementConditions:
     time_bound: bool  # whether the speed of the machine matters to their shares
     clocks: Sequence[RunClock]  # over the tasks that both have graded
     # upper limit of the factor by which each run would have been slower on the other's machine; None: unknown
-    stretches: Sequence[float | None]
+    slowdown_limits: Sequence[float | None]
 
     @property
     def machine_factor(self) -> float | None:
         """By how much times could differ because of the machine alone: 1 if measured in turn, None if unknown."""
         if self.in_turn:
             return 1.0
-        known = [factor for factor in self.stretches if factor is not None]
-        return max(known) if len(known) == len(self.stretches) else None
+        known = [factor for factor in self.slowdown_limits if factor is not None]
+        return max(known) if len(known) == len(self.slowdown_limits) else None
 
 
-def find_circumstances(found: Overlay, tasks: Sequence[Collection[RunTask]], budget_s: float) -> MeasurementConditions:
+def find_circumstances(
+    overlay: Overlay, tasks: Sequence[Collection[RunTask]], budget_s: float
+) -> MeasurementConditions:
     """How the two runs of the overlay were measured, given all tasks of each.
 
     The result is time-bound if a sample of the common tasks was cut off by the deadline or finished after `budget_s`.
     """
-    common = set(found.task_ids)
+    common = set(overlay.task_ids)
     a, b = (
         (run, compute_clock([task for task in of_run if task.task.task_id in common], run.calibrations))
-        for run, of_run in zip(found.runs, tasks, strict=True)
+        for run, of_run in zip(overlay.runs, tasks, strict=True)
     )
     return MeasurementConditions(
-        in_turn=found.in_turn,
-        time_bound=any(row.finish_reason == "deadline" or (row.finished_s or 0.0) > budget_s for row in found.samples),
+        in_turn=overlay.in_turn,
+        time_bound=any(
+            row.finish_reason == "deadline" or (row.finished_s or 0.0) > budget_s for row in overlay.samples
+        ),
         clocks=(a[1], b[1]),
-        stretches=(_compute_slowdown_limit(*a, *b), _compute_slowdown_limit(*b, *a)),
+        slowdown_limits=(_compute_slowdown_limit(*a, *b), _compute_slowdown_limit(*b, *a)),
     )
 
 
-def find_objection(
-    decision: PairDecision, figure: Figure, found: Overlay, measured: MeasurementConditions
+def explain_withheld_verdict(
+    decision: PairDecision, figure: Figure, overlay: Overlay, conditions: MeasurementConditions
 ) -> str | None:
     """Why nobody may be called better although the verdict says so; None if the difference stands or is none.
 
     `decision` is about the second run of the overlay against the first in this figure.
     """
-    if decision.verdict != "better" or measured.in_turn or not measured.time_bound:
+    if decision.verdict != "better" or conditions.in_turn or not conditions.time_bound:
         return None
     winner, loser = (1, 0) if decision.a_is_better else (0, 1)
-    factor = measured.stretches[winner]
+    factor = conditions.slowdown_limits[winner]
     if factor is None:
-        names = (found.runs[place].name for place in (winner, loser) if not measured.clocks[place].is_known)
+        names = (overlay.runs[place].name for place in (winner, loser) if not conditions.clocks[place].is_known)
         return (
             f"the result depends on time, the runs were not measured in turn, and how busy the machine was is not "
             f"known of {' and of '.join(names)}. {REMEDY}"
         )
-    again = found.compared.band(figure, winner, loser, (factor, 1.0)).decide(decision.budget_s, decision.margin)
+    again = overlay.paired_runs.band(figure, winner, loser, (factor, 1.0)).decide(decision.budget_s, decision.margin)
     if again.a_is_better:
         return None
-    n = len(found.task_ids)
+    n = len(overlay.task_ids)
     return (
         f"the runs were not measured in turn, and the speed of the machine could explain it: with the times of "
-        f"{found.runs[winner].name} multiplied by {factor:.2f}, its lead is "
+        f"{overlay.runs[winner].name} multiplied by {factor:.2f}, its lead is "
         f"{format_points(again.difference, n)} points "
         f"({format_points(again.low, n)} to {format_points(again.high, n)}). {REMEDY}"
     )
@@ -166,12 +172,12 @@ def _compute_slowdown_limit(run: Run, own: RunClock, other: Run, others: RunCloc
     if own.drift is None or others.drift is None or others.lost_max is None:
         return None
     speed = _compute_speed_ratio(run, other) if is_same_device((run, other)) else 1.0
-    return max(speed * (1 + own.drift) * (1 + others.drift) / max(1 - others.lost_max, LEAST_LEFT), 1.0)
+    return max(speed * (1 + own.drift) * (1 + others.drift) / max(1 - others.lost_max, MIN_MACHINE_SHARE), 1.0)
 
 
 def _compute_speed_ratio(run: Run, other: Run) -> float:
     """How many times slower the other's machine was than the run's, by their median calibrations."""
     mine, theirs = run.calibrations, other.calibrations
-    if all(run.provenance.get(key) == other.provenance.get(key) for key in SAME_WORK):
+    if all(run.provenance.get(key) == other.provenance.get(key) for key in WORKLOAD_KEYS):
         return median(c.verify_s for c in theirs) / median(c.verify_s for c in mine)
     return median(c.read_bytes_per_s for c in mine) / median(c.read_bytes_per_s for c in theirs)

@@ -11,7 +11,7 @@ from app.comparison.pair import Conclusion, PairedFigure, RunComparison
 from app.web.http.schemas import ResponseModel
 from evaluation.decisions import PairVerdict
 
-DECIDED = ("low", "high", "verdict", "margin", "at_least", "at_most", "tasks_to_decide")
+DECISION_FIELDS = ("low", "high", "verdict", "margin", "at_least", "at_most", "tasks_to_decide")
 
 
 class ComparedRun(ResponseModel):
@@ -69,19 +69,19 @@ class ComparisonDocument(ResponseModel):
     conclusion: Conclusion
 
     @classmethod
-    def at(cls, compared: RunComparison) -> Self:
+    def from_comparison(cls, compared: RunComparison) -> Self:
         """Two runs, as `GET /compare` and `bassline runs compare --json` show them."""
         return cls.of(
             compared,
             pass_first=_describe(compared.first),
             pass_all=_describe(compared.all),
-            measured_in_turn=compared.measured.in_turn,
-            time_bound=compared.measured.time_bound,
+            measured_in_turn=compared.conditions.in_turn,
+            time_bound=compared.conditions.time_bound,
             withheld=compared.first.withheld or compared.all.withheld,
         )
 
 
 def _describe(one: PairedFigure) -> PairedDifference:
     undecided = {"verdict": "undecided", "tasks_to_decide": None} if one.withheld else {}
-    decided = {name: getattr(one.decision, name) for name in DECIDED}
+    decided = {name: getattr(one.decision, name) for name in DECISION_FIELDS}
     return PairedDifference.of(one.paired, withheld=one.withheld, **decided | undecided)

@@ -37,7 +37,7 @@ class LineShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OverlayRunRow:
     """One run at the budget; `key` is its letter. The first one is the baseline run."""
 
     key: str
@@ -46,22 +46,22 @@ class Line:
     pass_all: LineShare
 
 
-def compute_lines(found: Overlay, budget_s: float) -> list[Line]:
+def compute_lines(overlay: Overlay, budget_s: float) -> list[OverlayRunRow]:
     """Each run at `budget_s` seconds."""
     return [
-        Line(letter, label, *(_compute_share(found, figure, place, budget_s) for figure in FIGURES))
-        for place, (letter, label) in enumerate(zip(found.letters, found.labels, strict=True))
+        OverlayRunRow(letter, label, *(_compute_share(overlay, figure, place, budget_s) for figure in FIGURES))
+        for place, (letter, label) in enumerate(zip(overlay.letters, overlay.labels, strict=True))
     ]
 
 
-def _compute_share(found: Overlay, figure: Figure, run: int, budget_s: float) -> LineShare:
-    low, high = found.compared.interval(figure, run, budget_s)
+def _compute_share(overlay: Overlay, figure: Figure, run: int, budget_s: float) -> LineShare:
+    low, high = overlay.paired_runs.interval(figure, run, budget_s)
     difference = None
     if run:
-        decision = found.compared.decide(figure, run, 0, budget_s)
-        wins, losses = found.compared.wins_and_losses(figure, run, 0, budget_s)
+        decision = overlay.paired_runs.decide(figure, run, 0, budget_s)
+        wins, losses = overlay.paired_runs.wins_and_losses(figure, run, 0, budget_s)
         difference = LineDifference(
-            delta=(wins - losses) / found.compared.n_tasks,
+            delta=(wins - losses) / overlay.paired_runs.n_tasks,
             low=decision.low,
             high=decision.high,
             wins=wins,
@@ -69,4 +69,4 @@ def _compute_share(found: Overlay, figure: Figure, run: int, budget_s: float) ->
             p=mcnemar(wins, losses),
             beyond_chance=decision.verdict == "better",
         )
-    return LineShare(share=found.compared.share(figure, run, budget_s), low=low, high=high, difference=difference)
+    return LineShare(share=overlay.paired_runs.share(figure, run, budget_s), low=low, high=high, difference=difference)

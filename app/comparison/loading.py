@@ -17,11 +17,11 @@ from app.runs.models import Run, RunTask
 from app.runs.outcomes import SampleRow, pair_outcomes, read_samples, read_task_ids
 from app.runs.service import check_comparable
 from app.samples.models import Sample
-from app.studies.repository import count_rivals, in_one_study
+from app.studies.repository import are_arms_of_one_study, count_rivals
 from evaluation.inference import ALPHA
 from evaluation.paired_runs import PairedRuns
 
-_SHOWN = (
+_SAMPLE_COLUMNS = (
     Sample.run_task_id,
     Sample.index,
     Sample.verdict,
@@ -50,17 +50,17 @@ def load_task_rows(session: Session, run_ids: Collection[uuid.UUID], task_id: st
         .options(
             contains_eager(RunTask.task),
             defer(RunTask.prompt_sent, raiseload=True),
-            selectinload(RunTask.samples).load_only(*_SHOWN),
+            selectinload(RunTask.samples).load_only(*_SAMPLE_COLUMNS),
         )
     )
     return {row.run_id: row for row in session.scalars(query)}
 
 
 LETTERS = (*string.ascii_uppercase, *(f"A{letter}" for letter in string.ascii_uppercase))
-LEAST_RUNS = 2
-MOST_RUNS = 32  # as many as a study has arms
-MOST_SAMPLES = 400_000  # of all runs together: about a second of work
-WHERE = "on the leaderboard, on Runs or among the arms of a study"
+MIN_RUNS = 2
+MAX_RUNS = 32  # as many as a study has arms
+MAX_SAMPLES = 400_000  # of all runs together: about a second of work
+SELECT_RUNS_HINT = "on the leaderboard, on Runs or among the arms of a study"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,18 @@ class Overlay:
     left_out: tuple[BasslineError, ...]  # why runs that were asked for are not in `runs`
     graded: tuple[int, ...]  # how many tasks each run has graded
     samples: tuple[SampleRow, ...]  # of the common tasks, in the order of the columns of the outcomes
-    compared: PairedRuns
+    paired_runs: PairedRuns
     in_turn: bool  # whether the runs are arms of one study
 
     @property
     def task_ids(self) -> tuple[str, ...]:
         """The tasks that all runs have graded, in the order of the dataset."""
-        return self.compared.task_ids
+        return self.paired_runs.task_ids
 
     @property
     def max_budget_s(self) -> float:
         """The shortest budget of the runs in seconds: past it, one of them has only a lower bound."""
-        return self.compared.end_s
+        return self.paired_runs.end_s
 
     @property
     def labels(self) -> list[str]:
@@ -95,10 +95,10 @@ def parse_ids(texts: Iterable[str]) -> list[uuid.UUID]:
     """The ids of the runs, each once, from texts of one or more comma-separated ids. Raises BadInputError."""
     words = dict.fromkeys(word.strip() for text in texts for word in text.split(",") if word.strip())
     ids = list(dict.fromkeys(parse_id(word) for word in words))
-    if len(ids) < LEAST_RUNS:
-        raise BadInputError(f"select at least two runs {WHERE}", "runs")
-    if len(ids) > MOST_RUNS:
-        raise BadInputError(f"runs names {len(ids)} runs: an overlay holds at most {MOST_RUNS}, leave some out", "runs")
+    if len(ids) < MIN_RUNS:
+        raise BadInputError(f"select at least two runs {SELECT_RUNS_HINT}", "runs")
+    if len(ids) > MAX_RUNS:
+        raise BadInputError(f"runs names {len(ids)} runs: an overlay holds at most {MAX_RUNS}, leave some out", "runs")
     return ids
 
 
@@ -107,7 +107,9 @@ def parse_id(text: str, field: str = "runs") -> uuid.UUID:
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise BadInputError(f"{text[:60]!r} in {field} is not a run's id: select runs {WHERE}", field) from None
+        raise BadInputError(
+            f"{text[:60]!r} in {field} is not a run's id: select runs {SELECT_RUNS_HINT}", field
+        ) from None
 
 
 def put_baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> list[uuid.UUID]:
@@ -119,29 +121,29 @@ def put_baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> 
     return [baseline, *(run_id for run_id in ids if run_id != baseline)]
 
 
-def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -> Overlay:
+def load_overlay(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -> Overlay:
     """The runs with their samples; with `details`, also the verdict details that tell failure classes apart.
 
     Runs that do not exist or have no graded task are left out. Raises BadInputError or NotFoundError where fewer than
     two are left, for runs over different datasets or without a common task, and for more samples than a page can work
     on.
     """
-    found = find_runs(session, ids)
+    known = find_runs(session, ids)
     missing = [
         NotFoundError(f"there is no run {run_id}: it may have been deleted, so leave it out")
         for run_id in ids
-        if run_id not in found
+        if run_id not in known
     ]
-    runs = [found[run_id] for run_id in ids if run_id in found]
-    if len(runs) < LEAST_RUNS:
+    runs = [known[run_id] for run_id in ids if run_id in known]
+    if len(runs) < MIN_RUNS:
         raise missing[0]
     for other in runs[1:]:
         check_comparable(runs[0], other)
-    if (most := sum(run.n_tasks * run.n for run in runs)) > MOST_SAMPLES:
+    if (most := sum(run.n_tasks * run.n for run in runs)) > MAX_SAMPLES:
         raise BadInputError(
-            f"these runs have {most:,} samples: choose runs with at most {MOST_SAMPLES:,} together", "runs"
+            f"these runs have {most:,} samples: choose runs with at most {MAX_SAMPLES:,} together", "runs"
         )
-    letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in found]
+    letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
     rows = read_samples(session, [run.id for run in runs], details=details)
     return build_overlay(session, runs, rows, read_task_ids(session, ids), letters, missing)
 
@@ -160,29 +162,31 @@ def build_overlay(
 
     `task_ids` maps the position of a task in the dataset to its id. Raises BadInputError.
     """
-    found = pair_outcomes(len(runs), rows, task_ids)
+    paired = pair_outcomes(len(runs), rows, task_ids)
     sentences = [
         *(f"the samples of {runs[place].name!r} have no finish times, so nothing is known at a budget"
-          for place in found.untimed),
-        *(f"{runs[place].name!r} has no graded task: leave it out, or wait until it has one" for place in found.empty),
+          for place in paired.untimed),
+        *(f"{runs[place].name!r} has no graded task: leave it out, or wait until it has one" for place in paired.empty),
     ]  # fmt: skip
-    left_out = [*missing, *map(_refuse, sentences)]
-    kept = [runs[place] for place in found.places]
-    if len(kept) < LEAST_RUNS:
+    left_out = [*missing, *map(_build_runs_error, sentences)]
+    kept = [runs[place] for place in paired.places]
+    if len(kept) < MIN_RUNS:
         raise left_out[0]
-    if found.outcomes is None:
-        raise _refuse(f"these {len(kept)} runs have no graded task in common: choose runs over the same tasks")
+    if paired.outcomes is None:
+        raise _build_runs_error(
+            f"these {len(kept)} runs have no graded task in common: choose runs over the same tasks"
+        )
     ids = [run.id for run in kept]
     return Overlay(
         runs=tuple(kept),
-        letters=tuple(letters[place] for place in found.places),
+        letters=tuple(letters[place] for place in paired.places),
         left_out=tuple(left_out),
-        graded=found.graded,
-        samples=found.samples,
-        compared=PairedRuns(found.outcomes, min(run.budget_s for run in kept), count_rivals(session, ids), alpha),
-        in_turn=in_one_study(session, ids),
+        graded=paired.graded,
+        samples=paired.samples,
+        paired_runs=PairedRuns(paired.outcomes, min(run.budget_s for run in kept), count_rivals(session, ids), alpha),
+        in_turn=are_arms_of_one_study(session, ids),
     )
 
 
-def _refuse(sentence: str) -> BadInputError:
+def _build_runs_error(sentence: str) -> BadInputError:
     return BadInputError(sentence, "runs")

@@ -12,15 +12,15 @@ from app.comparison.loading import Overlay
 from app.web.ui.display import FAILURE_SIGNS, VERDICTS, VerdictSign
 from evaluation.verdicts import FAILURES, Failure, Status, classify_failure
 
-Only = Literal["all", "different", "lost"]
-ONLY: dict[Only, str] = {
+RowFilter = Literal["all", "different", "lost"]
+ROW_FILTER_LABELS: dict[RowFilter, str] = {
     "all": "All",
     "different": "Only differences",
     "lost": "Solved by the baseline, lost by another",
 }
 
-FIRST = VERDICTS[Status.PASSED]
-ANY = VerdictSign("(P)", "any", "another sample passed", "the chosen sample fails, another one passes")
+SOLVED_FIRST_SIGN = VERDICTS[Status.PASSED]
+SOLVED_ANY_SIGN = VerdictSign("(P)", "any", "another sample passed", "the chosen sample fails, another one passes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,13 @@ class MatrixCell:
     @property
     def sign(self) -> VerdictSign:
         """The letter and colour of the cell."""
-        return FIRST if self.outcome == "first" else ANY if self.failure is None else FAILURE_SIGNS[self.failure]
+        return (
+            SOLVED_FIRST_SIGN
+            if self.outcome == "first"
+            else SOLVED_ANY_SIGN
+            if self.failure is None
+            else FAILURE_SIGNS[self.failure]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +74,13 @@ class Matrix:
 
     rows: Sequence[MatrixRow]
     total: int
-    by_filter: dict[Only, int]
+    by_filter: dict[RowFilter, int]
     by_failure: dict[Failure, int]
 
 
-def build_matrix(found: Overlay, budget_s: float, only: Only = "all", failure: Failure | None = None) -> Matrix:
+def build_matrix(overlay: Overlay, budget_s: float, only: RowFilter = "all", failure: Failure | None = None) -> Matrix:
     """All tasks at `budget_s` seconds, those first whose runs divide most evenly into solved and not."""
-    rows = sorted(_build_rows(found, budget_s), key=lambda row: row.disagreement, reverse=True)
+    rows = sorted(_build_rows(overlay, budget_s), key=lambda row: row.disagreement, reverse=True)
     shows = {
         "all": rows,
         "different": [row for row in rows if row.differs],
@@ -85,7 +91,7 @@ def build_matrix(found: Overlay, budget_s: float, only: Only = "all", failure: F
     return Matrix(
         rows=[row for row in shows[only] if failure is None or any(cell.failure == failure for cell in row.cells)],
         total=len(rows),
-        by_filter={key: len(shows[key]) for key in ONLY},
+        by_filter={key: len(shows[key]) for key in ROW_FILTER_LABELS},
         by_failure={one: by_failure[one] for one in FAILURES if one in by_failure},
     )
 
@@ -93,28 +99,30 @@ def build_matrix(found: Overlay, budget_s: float, only: Only = "all", failure: F
 def list_signs(rows: Sequence[MatrixRow]) -> list[VerdictSign]:
     """The signs that stand in these rows, solved first: what a legend explains."""
     used = {cell.sign for row in rows for cell in row.cells}
-    return [sign for sign in (FIRST, ANY, *FAILURE_SIGNS.values()) if sign in used]
+    return [sign for sign in (SOLVED_FIRST_SIGN, SOLVED_ANY_SIGN, *FAILURE_SIGNS.values()) if sign in used]
 
 
-def _build_rows(found: Overlay, budget_s: float) -> list[MatrixRow]:
-    outcomes = found.compared.outcomes
+def _build_rows(overlay: Overlay, budget_s: float) -> list[MatrixRow]:
+    outcomes = overlay.paired_runs.outcomes
     arrays = (*outcomes.find_passes(budget_s), outcomes.find_chosen(budget_s), outcomes.first_correct())
     by_task = zip(*(array.T.tolist() for array in arrays), strict=True)
     return [
-        MatrixRow(task_id=task_id, cells=[_build_cell(found, *parts) for parts in zip(*of_task, strict=True)])
-        for task_id, of_task in zip(found.task_ids, by_task, strict=True)
+        MatrixRow(task_id=task_id, cells=[_build_cell(overlay, *parts) for parts in zip(*of_task, strict=True)])
+        for task_id, of_task in zip(overlay.task_ids, by_task, strict=True)
     ]
 
 
-def _build_cell(found: Overlay, is_first: bool, is_any: bool, chosen: int, first_correct_s: float) -> MatrixCell:
+def _build_cell(overlay: Overlay, is_first: bool, is_any: bool, chosen: int, first_correct_s: float) -> MatrixCell:
     if is_any:
         return MatrixCell(outcome="first" if is_first else "any", failure=None, first_correct_s=first_correct_s)
     if chosen < 0:
         return MatrixCell(outcome="none", failure="not_finished", first_correct_s=None)
-    sample = found.samples[chosen]
-    return MatrixCell(outcome="none", failure=_failure(str(sample.verdict), sample.detail or ""), first_correct_s=None)
+    sample = overlay.samples[chosen]
+    return MatrixCell(
+        outcome="none", failure=_classify_cached(str(sample.verdict), sample.detail or ""), first_correct_s=None
+    )
 
 
 @lru_cache(maxsize=1024)
-def _failure(verdict: str, detail: str) -> Failure | None:
+def _classify_cached(verdict: str, detail: str) -> Failure | None:
     return classify_failure(verdict, detail, finished=True)

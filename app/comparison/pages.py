@@ -35,12 +35,12 @@ OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
 """B's outcome at a task, by "B solves it" minus "A solves it"."""
 
 
-def compute_curves(found: Overlay, numbers: Mapping[uuid.UUID, int]) -> list[LineCurve]:
+def compute_curves(overlay: Overlay, numbers: Mapping[uuid.UUID, int]) -> list[LineCurve]:
     """The curves of all runs over the common tasks; `numbers` are the numbers of the runs (app/runs/labels.py)."""
-    colours = assign_series([numbers[run.id] for run in found.runs])
-    parts = zip(found.letters, found.labels, colours, found.runs, strict=True)
+    colours = assign_series([numbers[run.id] for run in overlay.runs])
+    parts = zip(overlay.letters, overlay.labels, colours, overlay.runs, strict=True)
     return [
-        LineCurve(f"line-{letter}", letter, label, colour, found.compared.outcomes.curve(place, run.budget_s))
+        LineCurve(f"line-{letter}", letter, label, colour, overlay.paired_runs.outcomes.curve(place, run.budget_s))
         for place, (letter, label, colour, run) in enumerate(parts)
     ]
 
@@ -51,32 +51,32 @@ def find_differing(compared: RunComparison) -> list[tuple[str, str, str]]:
     Those that only A solves come first, by Pass@First, then by Pass@All; then those that only B solves.
     """
     first, every = (
-        of[1].astype(np.int64) - of[0] for of in compared.found.compared.outcomes.find_passes(compared.budget_s)
+        of[1].astype(np.int64) - of[0] for of in compared.overlay.paired_runs.outcomes.find_passes(compared.budget_s)
     )
     order = sorted(np.flatnonzero(first | every), key=lambda task: (first[task], every[task]))
-    return [(compared.found.task_ids[task], OUTCOMES[first[task]], OUTCOMES[every[task]]) for task in order]
+    return [(compared.overlay.task_ids[task], OUTCOMES[first[task]], OUTCOMES[every[task]]) for task in order]
 
 
-def find_settings(found: Overlay) -> list[tuple[str, list[str]]]:
+def list_differing_settings(overlay: Overlay) -> list[tuple[str, list[str]]]:
     """(label, value of each run) of the options in which the runs differ."""
     return [
-        (option.label, [option.text(getattr(run, name)) for run in found.runs])
+        (option.label, [option.text(getattr(run, name)) for run in overlay.runs])
         for name, option in get_options(RunOptions).items()
-        if len({getattr(run, name) for run in found.runs}) > 1
+        if len({getattr(run, name) for run in overlay.runs}) > 1
     ]
 
 
-def choose_opening_budget(found: Overlay) -> float:
+def choose_opening_budget(overlay: Overlay) -> float:
     """The budget at which a page opens."""
-    return comparison.choose_opening_budget(found.compared.curves, found.max_budget_s)
+    return comparison.choose_opening_budget(overlay.paired_runs.curves, overlay.max_budget_s)
 
 
-def require_measured(found: Overlay, budget_s: float | None) -> None:
+def require_measured(overlay: Overlay, budget_s: float | None) -> None:
     """Raises BadInputError for a budget past the shortest of the runs."""
-    if budget_s is not None and budget_s > found.max_budget_s:
-        _, letter = min(zip(found.runs, found.letters, strict=True), key=lambda pair: pair[0].budget_s)
+    if budget_s is not None and budget_s > overlay.max_budget_s:
+        _, letter = min(zip(overlay.runs, overlay.letters, strict=True), key=lambda pair: pair[0].budget_s)
         raise BadInputError(
-            f"budget is {budget_s:g}: run {letter} stopped at {format_seconds(found.max_budget_s)}, so give at "
+            f"budget is {budget_s:g}: run {letter} stopped at {format_seconds(overlay.max_budget_s)}, so give at "
             "most that or "
             "leave the run out",
             "budget",
@@ -110,35 +110,35 @@ def show(runs: str) -> str:
     `?figure=` chooses what the chart shows. Two runs are also compared: what was changed, what the paired test says,
     and on which tasks they differ.
     """
-    found = loading.load(get_session(), loading.parse_ids([runs]))
+    overlay = loading.load_overlay(get_session(), loading.parse_ids([runs]))
     errors: list[str] = []
-    budget = _choose_budget(found, errors)
-    ids = [run.id for run in found.runs]
-    curves = compute_curves(found, get_run_numbers(get_session(), ids))
+    budget = _choose_budget(overlay, errors)
+    ids = [run.id for run in overlay.runs]
+    curves = compute_curves(overlay, get_run_numbers(get_session(), ids))
     figure = next((key for key in FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or choose_figure(curves)
-    pair, notes = None, describe_caveats(found)
-    if found.letters == LETTERS[:2]:
-        pair = compare(found, [read_tasks(get_session(), run_id) for run_id in ids], budget)
+    pair, notes = None, describe_caveats(overlay)
+    if overlay.letters == LETTERS[:2]:
+        pair = compare(overlay, [read_tasks(get_session(), run_id) for run_id in ids], budget)
         notes = report.describe_notes(pair)
-    chart = draw_comparison(curves, drawn_figure, len(found.task_ids), budget)
+    chart = draw_comparison(curves, drawn_figure, len(overlay.task_ids), budget)
     return render_template(
         "overlay/curves.html",
-        **_build_frame(found, runs, budget, errors),
+        **_build_frame(overlay, runs, budget, errors),
         notes=notes,
         pair=pair,
         speed=report.describe_speed(pair) if pair else "",
-        changes=report.describe_changes(*found.runs) if pair else None,
-        times=report.describe_times(*found.runs) if pair else None,
-        differences=report.describe_budgets(pair) if pair else None,
+        changes=report.build_changes_table(*overlay.runs) if pair else None,
+        times=report.build_times_table(*overlay.runs) if pair else None,
+        differences=report.build_budgets_table(pair) if pair else None,
         differing=find_differing(pair) if pair else [],
         figure=figure,
         drawn_figure=drawn_figure,
         figures=FIGURES,
         chart=chart,
         grid=find_slider_budgets(curves, chart, budget),
-        lines=compute_lines(found, budget),
-        settings=[] if pair else find_settings(found),
+        lines=compute_lines(overlay, budget),
+        settings=[] if pair else list_differing_settings(overlay),
         pins=[_join_ids([one, *(other for other in ids if other != one)]) for one in ids],
         without=[_join_ids([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
     )
@@ -147,29 +147,31 @@ def show(runs: str) -> str:
 @bp.get("/overlay/<runs>/matrix")
 def matrix(runs: str) -> str:
     """What each run made of each task at `?budget=`, filtered by `?only=` and `?failure=`; `?from=` a row goes on."""
-    found = loading.load(get_session(), loading.parse_ids([runs]), details=True)
+    overlay = loading.load_overlay(get_session(), loading.parse_ids([runs]), details=True)
     errors: list[str] = []
-    only: matrices.Only = next((key for key in matrices.ONLY if key == request.args.get("only")), "all")
+    only: matrices.RowFilter = next(
+        (key for key in matrices.ROW_FILTER_LABELS if key == request.args.get("only")), "all"
+    )
     failure = next((failure for failure in FAILURES if failure == request.args.get("failure")), None)
-    budget = _choose_budget(found, errors)
-    made = matrices.build_matrix(found, budget, only, failure)
+    budget = _choose_budget(overlay, errors)
+    matrix_view = matrices.build_matrix(overlay, budget, only, failure)
     text = request.args.get("from", "0")
     start = int(text) if len(text) < 10 and text.isascii() and text.isdigit() else 0
-    end = start + max(CELLS_SHOWN // len(found.runs), 1)
-    rows = [_describe_row(row, budget) for row in made.rows[start:end]]
+    end = start + max(CELLS_SHOWN // len(overlay.runs), 1)
+    rows = [_describe_row(row, budget) for row in matrix_view.rows[start:end]]
     return render_template(
         "overlay/matrix.html",
-        **_build_frame(found, runs, budget, errors),
-        notes=[f"Left out: {problem}." for problem in found.left_out],
+        **_build_frame(overlay, runs, budget, errors),
+        notes=[f"Left out: {problem}." for problem in overlay.left_out],
         kept=only,
         failure=failure,
-        made=made,
-        filters=matrices.ONLY,
+        matrix_view=matrix_view,
+        filters=matrices.ROW_FILTER_LABELS,
         failure_signs=FAILURE_SIGNS,
-        signs=matrices.list_signs(made.rows),
+        signs=matrices.list_signs(matrix_view.rows),
         rows=rows,
         start=start,
-        following=end if end < len(made.rows) else None,
+        following=end if end < len(matrix_view.rows) else None,
     )
 
 
@@ -182,12 +184,12 @@ def task(runs: str) -> str:
     rows = loading.load_task_rows(get_session(), ids, task_id)
     if not rows:
         raise NotFoundError(f"none of these runs has a task {task_id[:60]!r}: choose one in the matrix")
-    found = [(letter, known[run_id]) for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
+    lettered_runs = [(letter, known[run_id]) for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
     errors: list[str] = []
-    longest = min(run.budget_s for _, run in found)
+    longest = min(run.budget_s for _, run in lettered_runs)
     budget = min(_parse_budget(errors) or longest, longest)
     sides = []
-    for (letter, run), label in zip(found, label_runs([run for _, run in found]), strict=True):
+    for (letter, run), label in zip(lettered_runs, label_runs([run for _, run in lettered_runs]), strict=True):
         signs = sort_by_finish(rows[run.id].samples if run.id in rows else (), budget)
         sides.append(
             (letter, label, run, signs, next((sign for sign in signs if sign.chosen), next(iter(signs), None)))
@@ -199,31 +201,31 @@ def task(runs: str) -> str:
         budget=budget,
         errors=errors,
         sides=sides,
-        missing=len(ids) - len(found),
+        missing=len(ids) - len(lettered_runs),
     )
 
 
-def _parse_budget(errors: list[str], found: Overlay | None = None) -> float | None:
+def _parse_budget(errors: list[str], overlay: Overlay | None = None) -> float | None:
     """The budget (seconds) that the address names; what is wrong with it joins `errors`."""
     asked = None
     try:
         asked = parse_budget(request.args.get("budget"))
-        if found is not None:
-            require_measured(found, asked)
+        if overlay is not None:
+            require_measured(overlay, asked)
     except BadInputError as problem:
         errors.append(str(problem))
     return asked
 
 
-def _choose_budget(found: Overlay, errors: list[str]) -> float:
+def _choose_budget(overlay: Overlay, errors: list[str]) -> float:
     """The budget (seconds) that the address names, at most the shortest of the runs; without one the usual one."""
-    return min(_parse_budget(errors, found) or choose_opening_budget(found), found.max_budget_s)
+    return min(_parse_budget(errors, overlay) or choose_opening_budget(overlay), overlay.max_budget_s)
 
 
-def _build_frame(found: Overlay, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
+def _build_frame(overlay: Overlay, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
     """What the pages of curves and matrix both show."""
-    names = list(zip(found.letters, found.labels, found.runs, strict=True))
-    return {"found": found, "runs": runs, "names": names, "budget": budget_s, "errors": errors}
+    names = list(zip(overlay.letters, overlay.labels, overlay.runs, strict=True))
+    return {"overlay": overlay, "runs": runs, "names": names, "budget": budget_s, "errors": errors}
 
 
 def _describe_row(row: matrices.MatrixRow, budget_s: float) -> tuple[str, str, list[tuple[str, str]]]:

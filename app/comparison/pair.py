@@ -44,7 +44,7 @@ class Conclusion(ResponseModel):
     sentence: str = Field(description="what was tested and how it came out")
 
 
-def decide(first: Comparison, decision: PairDecision, withheld: str | None) -> Conclusion:
+def build_conclusion(first: Comparison, decision: PairDecision, withheld: str | None) -> Conclusion:
     """By the verdict about B (`other`) against A in Pass@First at the budget (evaluation/decisions.py).
 
     Where A solves so few tasks that losing all of them would not be seen, nothing is decided unless B is better.
@@ -53,40 +53,39 @@ def decide(first: Comparison, decision: PairDecision, withheld: str | None) -> C
     A difference that the speed of the machine could explain (`withheld`, app/comparison/caution.py) is not a finding
     either way.
     """
-    n, verdict, fault, tasks = first.n_tasks, decision.verdict, None, decision.tasks_to_decide
-    tested = (
-        f"Pass@First at {format_seconds(first.budget_s)} over {format_count(n, 'task')}: "
-        f"{format_percent(first.b, n)} -> "
-        f"{format_percent(first.a, n)}, {format_points(decision.difference, n)} points (95 % interval "
-        f"{format_points(decision.low, n)} to "
-        f"{format_points(decision.high, n)}), {format_count(len(first.wins), 'task')} won and {len(first.losses)} lost"
-    )
+    n, margin = first.n_tasks, format_margin(decision.margin)
+    verdict, tasks_to_decide, underpowered = decision.verdict, decision.tasks_to_decide, None
     if withheld is not None:
-        verdict, tasks = "undecided", None
-        title, sentence = (
-            "Undecided: the machine could explain it",
-            f"{tested}. The interval excludes 0, but {withheld}",
-        )
+        verdict, tasks_to_decide = "undecided", None
+        title, reason = "Undecided: the machine could explain it", f"The interval excludes 0, but {withheld}"
     elif verdict == "better":
         title = "Better" if decision.a_is_better else "Worse"
-        sentence = f"{tested}. The interval excludes 0: unlikely to be chance."
-    elif fault := _find_lack_of_power(first):
-        title, sentence = "Undecided: A solves too few tasks", f"{tested}. {fault}"
+        reason = "The interval excludes 0: unlikely to be chance."
+    elif underpowered := _find_lack_of_power(first):
+        title, reason = "Undecided: A solves too few tasks", underpowered
     elif verdict == "as_good":
-        title, sentence = (
-            f"As good within {format_margin(decision.margin)}",
-            f"{tested}. {_describe_limits(decision, n)}",
-        )
+        title, reason = f"As good within {margin}", _describe_limits(decision, n)
     else:
-        title = f"Undecided: {_describe_possible_loss(decision, n)}"
-        sentence = f"{tested}. {_describe_limits(decision, n)}"
-        if tasks is not None:
-            needed, margin = format_tasks_to_decide(tasks), format_margin(decision.margin)
-            sentence += f" About {needed} tasks would decide a difference of {margin}."
+        title, reason = f"Undecided: {_describe_possible_loss(decision, n)}", _describe_limits(decision, n)
+        if tasks_to_decide is not None:
+            needed = format_tasks_to_decide(tasks_to_decide)
+            reason += f" About {needed} tasks would decide a difference of {margin}."
     return Conclusion(
-        underpowered=fault, worse=verdict == "better" and decision.b_is_better, verdict=verdict,
-        margin=decision.margin, tasks_to_decide=tasks, title=title, sentence=sentence,
+        underpowered=underpowered, worse=verdict == "better" and decision.b_is_better, verdict=verdict,
+        margin=decision.margin, tasks_to_decide=tasks_to_decide, title=title,
+        sentence=f"{_describe_test(first, decision)}. {reason}",
     )  # fmt: skip
+
+
+def _describe_test(first: Comparison, decision: PairDecision) -> str:
+    n = first.n_tasks
+    shares = f"{format_percent(first.b, n)} -> {format_percent(first.a, n)}"
+    interval = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
+    return (
+        f"Pass@First at {format_seconds(first.budget_s)} over {format_count(n, 'task')}: {shares}, "
+        f"{format_points(decision.difference, n)} points (95 % interval {interval}), "
+        f"{format_count(len(first.wins), 'task')} won and {len(first.losses)} lost"
+    )
 
 
 def describe_inferiority(decision: PairDecision, n_tasks: int) -> str | None:
@@ -152,11 +151,11 @@ class PairedFigure:
 class RunComparison:
     """`other` (B) against `reference` (A, the baseline run) at `budget_s` seconds, over the tasks both have graded."""
 
-    found: Overlay
+    overlay: Overlay
     budget_s: float
     first: PairedFigure
     all: PairedFigure
-    measured: caution.MeasurementConditions
+    conditions: caution.MeasurementConditions
     speed: float | None  # tokens per second of other over reference; None where devices differ or it is not known
     conclusion: Conclusion
 
@@ -168,17 +167,17 @@ class RunComparison:
     @property
     def reference(self) -> Run:
         """The baseline run."""
-        return self.found.runs[0]
+        return self.overlay.runs[0]
 
     @property
     def other(self) -> Run:
         """The run that is compared with it."""
-        return self.found.runs[1]
+        return self.overlay.runs[1]
 
     @property
     def machine_factor(self) -> float | None:
         """By how much times could differ because of the machine alone; None: not known."""
-        return self.measured.machine_factor
+        return self.conditions.machine_factor
 
     @property
     def changed(self) -> dict[str, tuple[Any, Any]]:
@@ -202,41 +201,41 @@ def compare_runs(
     check_comparable(reference.run, other.run)
     rows = [row._replace(run=place) for place, one in enumerate((reference, other)) for row in one.samples]
     names = {task.task.position: task.task.task_id for task in reference.tasks}
-    found = build_overlay(session, (reference.run, other.run), rows, names, alpha=alpha)
-    return compare(found, (reference.tasks, other.tasks), budget_s or found.max_budget_s, margin)
+    overlay = build_overlay(session, (reference.run, other.run), rows, names, alpha=alpha)
+    return compare(overlay, (reference.tasks, other.tasks), budget_s or overlay.max_budget_s, margin)
 
 
 def compare(
-    found: Overlay, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, margin: float = MARGIN
+    overlay: Overlay, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, margin: float = MARGIN
 ) -> RunComparison:
     """The second of two runs against the first, given the tasks of each with their tokens.
 
     Raises BadInputError for a budget longer than a run's own.
     """
-    if budget_s > found.max_budget_s:
+    if budget_s > overlay.max_budget_s:
         raise BadInputError(
-            f"budget is {budget_s:g}: one of the runs stopped at {found.max_budget_s:g} seconds, give at most that",
+            f"budget is {budget_s:g}: one of the runs stopped at {overlay.max_budget_s:g} seconds, give at most that",
             "budget",
         )
-    a, b = found.runs
-    measured = caution.find_circumstances(found, tasks, budget_s)
-    first, every = (_compare_figure(found, figure, measured, budget_s, margin) for figure in FIGURES)
+    a, b = overlay.runs
+    conditions = caution.find_circumstances(overlay, tasks, budget_s)
+    first, every = (_compare_figure(overlay, figure, conditions, budget_s, margin) for figure in FIGURES)
     return RunComparison(
-        found=found,
+        overlay=overlay,
         budget_s=budget_s,
         first=first,
         all=every,
-        measured=measured,
+        conditions=conditions,
         speed=compute_speedup(b, tasks[1], a, tasks[0]) if is_same_device((a, b)) else None,
-        conclusion=decide(first.paired, first.decision, first.withheld),
+        conclusion=build_conclusion(first.paired, first.decision, first.withheld),
     )
 
 
 def _compare_figure(
-    found: Overlay, figure: Figure, measured: caution.MeasurementConditions, budget_s: float, margin: float
+    overlay: Overlay, figure: Figure, conditions: caution.MeasurementConditions, budget_s: float, margin: float
 ) -> PairedFigure:
-    runs, selector = found.compared, SELECTOR if figure == "first" else None
+    runs, selector = overlay.paired_runs, SELECTOR if figure == "first" else None
     solved = runs.outcomes.find_solved(figure, budget_s)
     paired = compare_solved(runs.task_ids, solved[1], solved[0], budget_s, selector, runs.alpha)
     decision = runs.decide(figure, 1, 0, budget_s, margin)
-    return PairedFigure(paired, decision, caution.find_objection(decision, figure, found, measured))
+    return PairedFigure(paired, decision, caution.explain_withheld_verdict(decision, figure, overlay, conditions))

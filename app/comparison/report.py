@@ -13,10 +13,10 @@ from app.runs.models import Run
 from app.runs.results import Figures
 from app.web.ui.tables import TextTable, format_markdown_table, quote_markdown
 from app.web.ui.units import (
-    count,
     format_count,
     format_decimal,
     format_exact_seconds,
+    format_integer,
     format_milliseconds,
     format_percent,
     format_points,
@@ -31,12 +31,12 @@ TIMES: Sequence[tuple[str, Callable[[Figures], float | None], Callable[[float | 
     ("ms per token, first to finish", lambda f: f.ms_per_token_first, format_milliseconds),
     ("ms per token, last to finish", lambda f: f.ms_per_token_last, format_milliseconds),
     ("ms per token, all samples", lambda f: f.ms_per_token_all, format_milliseconds),
-    ("Tokens per second", lambda f: f.tokens_per_s, count),
+    ("Tokens per second", lambda f: f.tokens_per_s, format_integer),
     ("Accepted length, tokens", lambda f: f.mean_acceptance_length, format_decimal),
 )
 
 
-def describe_figures(compared: RunComparison) -> TextTable:
+def build_figures_table(compared: RunComparison) -> TextTable:
     """Both figures of both runs, with the difference and what the exact test says at this budget alone."""
     return TextTable(
         f"At {format_seconds(compared.budget_s)}",
@@ -54,11 +54,11 @@ def _describe_figure(label: str, one: PairedFigure, compared: RunComparison) -> 
     return (f"{label} at {format_seconds(compared.budget_s)}", *shares, interval, f"{one.paired.p:.3f}", wins, losses)
 
 
-def describe_budgets(compared: RunComparison) -> TextTable:
+def build_budgets_table(compared: RunComparison) -> TextTable:
     """The difference in Pass@First at a row of budgets."""
-    runs, n = compared.found.compared, compared.found.compared.n_tasks
+    runs, n = compared.overlay.paired_runs, compared.overlay.paired_runs.n_tasks
     rows = []
-    for budget in list_named_budgets(compared.found.max_budget_s):
+    for budget in list_named_budgets(compared.overlay.max_budget_s):
         decision = runs.decide("first", 1, 0, budget)
         shares = (format_percent(runs.share("first", run, budget), n) for run in range(2))
         limits = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
@@ -71,7 +71,7 @@ def describe_budgets(compared: RunComparison) -> TextTable:
     )
 
 
-def describe_changes(a: Run, b: Run) -> TextTable:
+def build_changes_table(a: Run, b: Run) -> TextTable:
     """Settings and measuring conditions that differ."""
     pairs = zip(configuration.list_configuration(a), configuration.list_configuration(b), strict=True)
     rows = [(label, _format_cell(x), _format_cell(y)) for (label, x), (_, y) in pairs if x != y]
@@ -90,7 +90,7 @@ def _format_cell(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def describe_times(a: Run, b: Run) -> TextTable:
+def build_times_table(a: Run, b: Run) -> TextTable:
     """How fast each run was up to its own budget."""
     note = "Each run up to its own budget, over all of its tasks."
     if not is_same_device((a, b)):
@@ -117,13 +117,13 @@ def describe_speed(compared: RunComparison) -> str:
 def describe_notes(compared: RunComparison) -> list[str]:
     """The caveats on the figures, a sentence or two each."""
     said = [f"Pass@{name}: undecided: {one.withheld}" for name, one in compared.figures.items() if one.withheld]
-    return said + describe_circumstances(compared.found, compared.machine_factor)
+    return said + describe_circumstances(compared.overlay, compared.machine_factor)
 
 
 def format_markdown(compared: RunComparison) -> str:
     """The conclusion, the figures, the tasks that only one run solves, the changed settings, and the caveats."""
     a, b, conclusion = compared.reference, compared.other, compared.conclusion
-    figures, changes = describe_figures(compared), describe_changes(a, b)
+    figures, changes = build_figures_table(compared), build_changes_table(a, b)
     first = compared.first.paired
     parts = [
         f"### {conclusion.title}",
@@ -156,17 +156,17 @@ def format_junit(compared: RunComparison) -> str:
 
     One that neither solves is skipped. A failure is one lost task; whether B is worse is the property `worse`.
     """
-    found, a, b = compared.found, compared.reference, compared.other
-    first = found.compared.outcomes.find_solved("first", compared.budget_s)
+    overlay, a, b = compared.overlay, compared.reference, compared.other
+    first = overlay.paired_runs.outcomes.find_solved("first", compared.budget_s)
     lost, neither = (first[0] & ~first[1]).tolist(), (~first[0] & ~first[1]).tolist()
-    counts = {"tests": len(found.task_ids), "failures": sum(lost), "errors": 0, "skipped": sum(neither)}
+    counts = {"tests": len(overlay.task_ids), "failures": sum(lost), "errors": 0, "skipped": sum(neither)}
     root = ET.Element("testsuites")
     name = f"{b.name} against {a.name}, Pass@First at {format_seconds(compared.budget_s)}"
     suite = ET.SubElement(root, "testsuite", {"name": _escape_xml(name), **{key: str(n) for key, n in counts.items()}})
     properties = ET.SubElement(suite, "properties")
     for key, value in _list_properties(compared):
         ET.SubElement(properties, "property", name=key, value=_escape_xml(value))
-    for task_id, is_lost, is_skipped in zip(found.task_ids, lost, neither, strict=True):
+    for task_id, is_lost, is_skipped in zip(overlay.task_ids, lost, neither, strict=True):
         case = ET.SubElement(suite, "testcase", classname=_escape_xml(a.dataset.name), name=_escape_xml(task_id))
         if is_lost:
             message = f"lost: {a.name} solves it, {b.name} does not"

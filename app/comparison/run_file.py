@@ -15,6 +15,7 @@ from app.core.errors import BadInputError
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.core.states import TaskState
 from app.datasets import service as datasets
+from app.datasets.models import Dataset
 from app.datasets.repository import find_by_content
 from app.runs.documents import RunInfo, build_run_document
 from app.runs.figures import get_finish_time
@@ -53,7 +54,7 @@ class _StoredRun(RunInfo):
 
     @field_validator("provenance")
     @classmethod
-    def _checked(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _check_provenance(cls, value: dict[str, Any]) -> dict[str, Any]:
         try:
             Provenance.model_validate(value)
         except ValidationError as error:
@@ -70,11 +71,11 @@ class _RunFile(RequestModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _finite(cls, value: Any) -> Any:
+    def _require_storable(cls, value: Any) -> Any:
         return require_storable(value)
 
 
-def write(session: Session, run: Run) -> str:
+def format_run_file(session: Session, run: Run) -> str:
     """The text of the file."""
     document = build_run_document(run)
     tasks = [
@@ -101,14 +102,19 @@ def load_measured_run(ctx: Context, session: Session, reference: str) -> Measure
     Raises BadInputError or NotFoundError.
     """
     if reference.endswith(SUFFIX):
-        return _read(ctx, session, Path(reference))
+        return _read_run_file(ctx, session, Path(reference))
     return measure_run(session, find_run(session, reference))
 
 
-def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
+def _read_run_file(ctx: Context, session: Session, path: Path) -> MeasuredRun:
     """The run in a file, as rows that no database has. Raises BadInputError."""
+    file = _parse_run_file(path)
+    return _build_measured_run(file, _require_its_dataset(ctx, session, file, path))
+
+
+def _parse_run_file(path: Path) -> _RunFile:
     try:
-        file = _RunFile.model_validate_json(path.read_bytes())
+        return _RunFile.model_validate_json(path.read_bytes())
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror}", "run") from None
     except ValidationError as error:
@@ -117,40 +123,51 @@ def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
             f"{path} is not a run: {why}; write one with `bassline runs export ID --format {FORMAT} --output {path}`",
             "run",
         ) from None
+
+
+def _require_its_dataset(ctx: Context, session: Session, file: _RunFile, path: Path) -> Dataset:
+    """The dataset of the run. Raises BadInputError if there is none with the same content and all of its tasks."""
     name, sha256 = file.run.dataset, file.run.dataset_sha256
-    dataset = find_by_content(session, name, sha256) or datasets.require(ctx, name)
+    dataset = find_by_content(session, name, sha256) or datasets.require_dataset(ctx, name)
     if dataset.sha256 != sha256:
         raise BadInputError(
             f"{path} is over another {name} (sha256 {sha256[:12]}, here {dataset.sha256[:12]}): import the dataset it "
             "was made with",
             "run",
         )
-    known = {task.task_id: task for task in dataset.tasks}
+    known = {task.task_id for task in dataset.tasks}
     if unknown := next((task.task_id for task in file.tasks if task.task_id not in known), None):
         raise BadInputError(
             f"{path} has the task {unknown[:100]!r}, which {dataset.name} does not have: export it again", "run"
         )
+    return dataset
+
+
+def _build_measured_run(file: _RunFile, dataset: Dataset) -> MeasuredRun:
+    """The run of the file as rows that belong to no session."""
+    task_by_id = {task.task_id: task for task in dataset.tasks}
     columns = set(Run.__table__.columns.keys()) & set(RunInfo.model_fields)
     run = Run(**file.run.model_dump(include=columns), graded=True, figures=file.figures)
     run.stored_dataset, run.dataset_id = dataset, dataset.id
     run.calibrations = [Calibration(**calibration.model_dump()) for calibration in file.calibrations]
-    tasks, rows = {}, []
-    for head in file.tasks:
-        task, samples = known[head.task_id], cast("list[Any]", head.samples)
-        row = RunTask(task=task, task_pk=task.id, **head.model_dump(exclude={"task_id", "samples"}))
-        tasks[row] = sum(s.n_tokens for s in samples)
+    n_tokens_by_task, rows = {}, []
+    for stored in file.tasks:
+        task, samples = task_by_id[stored.task_id], cast("list[Any]", stored.samples)
+        row = RunTask(task=task, task_pk=task.id, **stored.model_dump(exclude={"task_id", "samples"}))
+        n_tokens_by_task[row] = sum(s.n_tokens for s in samples)
         if row.state == TaskState.FINISHED:
-            rows += [
-                SampleRow(
-                    0,
-                    task.position,
-                    s.index,
-                    s.finish_reason,
-                    get_finish_time(s),
-                    s.mean_logprob,
-                    s.verdict,
-                    s.n_tokens,
-                )
-                for s in samples
-            ]
-    return MeasuredRun(run, tasks, rows)
+            rows += [_build_sample_row(task.position, sample) for sample in samples]
+    return MeasuredRun(run, n_tokens_by_task, rows)
+
+
+def _build_sample_row(position: int, sample: Any) -> SampleRow:
+    return SampleRow(
+        run=0,  # compare_runs sets it
+        task=position,
+        index=sample.index,
+        finish_reason=sample.finish_reason,
+        finished_s=get_finish_time(sample),
+        mean_logprob=sample.mean_logprob,
+        verdict=sample.verdict,
+        n_tokens=sample.n_tokens,
+    )

@@ -29,12 +29,12 @@ from app.runs.schemas import DecodingSpec
 from app.samples.models import Sample
 from app.workers import service as workers
 from decoding.limits import MAX_SERVED
-from evaluation import datasets as files
+from evaluation import datasets as evaluation_datasets
 
-LATELY_S = 120.0  # completions that ended longer ago say little of the machine's pace now
-JUST_S = 10.0  # those that ended within this waited as long as one that comes now will
-FEWEST = 3  # ended completions from which a pace is inferred
-MOST = 20
+RECENT_WINDOW_S = 120.0  # completions that ended longer ago say little of the machine's pace now
+QUEUE_WINDOW_S = 10.0  # those that ended within this waited as long as one that comes now will
+MIN_FINISHED = 3  # ended completions from which a pace is inferred
+MAX_FINISHED = 20
 USUAL_ROUNDS = 32  # of an answer, where none has ended lately
 CHARACTERS_PER_TOKEN = 2.5  # of code, which is not tokenized here; fewer make the estimate longer
 
@@ -49,7 +49,7 @@ class FinishedCompletion(NamedTuple):
     first_finished_s: float | None
 
 
-class Open(NamedTuple):
+class OpenCompletion(NamedTuple):
     """A completion that has not ended: whether it waits, the seconds since it was accepted, its samples, budget, most
     tokens and characters of prompt."""
 
@@ -67,18 +67,18 @@ class RoundCosts(NamedTuple):
     round_s: float
     prompt_token_s: float
 
-    def prompt_s(self, characters: int) -> float:
+    def estimate_prompt_s(self, characters: int) -> float:
         """Seconds to read a prompt."""
         return self.prompt_token_s * characters / CHARACTERS_PER_TOKEN
 
-    def answer_s(self, one: Open) -> float:
+    def estimate_answer_s(self, one: OpenCompletion) -> float:
         """Seconds that a completion usually keeps its places in the batch; its budget ends it."""
         rounds = min(one.max_tokens, USUAL_ROUNDS)
-        return min(self.prompt_s(one.characters) + rounds * self.round_s, one.budget_s)
+        return min(self.estimate_prompt_s(one.characters) + rounds * self.round_s, one.budget_s)
 
 
 @contextmanager
-def admit_completion(ctx: Context, spec: DecodingSpec, tasks: Sequence[files.Task]) -> Iterator[None]:
+def admit_completion(ctx: Context, spec: DecodingSpec, tasks: Sequence[evaluation_datasets.Task]) -> Iterator[None]:
     """Store the completion inside the block: until it ends, this process admits no other completion.
 
     Raises OverloadedError if the completions for the target leave no time for one more within its budget.
@@ -90,21 +90,21 @@ def admit_completion(ctx: Context, spec: DecodingSpec, tasks: Sequence[files.Tas
 
 def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None:
     with ctx.database.read() as session:
-        ahead = _open(session, spec.target)
+        ahead = _list_open_completions(session, spec.target)
         if not ahead:
             return
         ended = _find_ended_lately(session, spec.target)
-        if len(ended) >= FEWEST:
+        if len(ended) >= MIN_FINISHED:
             waiting = sum(one.waits for one in ahead)
             wait_s, needed_s = (
                 estimate_wait_s(waiting, len(ahead) - waiting, ended, get_utc_time()),
-                estimate_usual_s(ended),
+                estimate_first_answer_s(ended),
             )
         else:
             costs, together = _load_measured_costs(session, spec.target), ctx.settings.completions_together
             wait_s = predict_wait_s(ahead, costs, together, _count_workers(ctx, session))
             # One round that is already running, and one of its own.
-            needed_s = 0.0 if costs is None else costs.prompt_s(characters) + 2 * costs.round_s
+            needed_s = 0.0 if costs is None else costs.estimate_prompt_s(characters) + 2 * costs.round_s
     if wait_s + needed_s >= spec.budget_s:
         raise OverloadedError(
             f"{spec.target} has {len(ahead)} completions to decode: one more waits about {wait_s:.0f} seconds "
@@ -114,7 +114,7 @@ def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None
         )
 
 
-def predict_wait_s(ahead: Sequence[Open], costs: RoundCosts | None, together: int, n_workers: int) -> float:
+def predict_wait_s(ahead: Sequence[OpenCompletion], costs: RoundCosts | None, together: int, n_workers: int) -> float:
     """Seconds until a new completion behind these starts, if none has ended lately.
 
     `together` of them, and at most MAX_SERVED samples, share the batch of each worker; the rest wait until places are
@@ -122,11 +122,11 @@ def predict_wait_s(ahead: Sequence[Open], costs: RoundCosts | None, together: in
     Without costs, each keeps its places for its whole budget.
     """
     batches = max(len(ahead) / together, sum(one.n for one in ahead) / MAX_SERVED) / n_workers
-    kept_s = median(one.budget_s if costs is None else costs.answer_s(one) for one in ahead)
+    kept_s = median(one.budget_s if costs is None else costs.estimate_answer_s(one) for one in ahead)
     if costs is None:
         return math.floor(batches) * kept_s
-    waiting_s = sum(costs.prompt_s(one.characters) for one in ahead if one.waits) / n_workers
-    all_s = sum(costs.prompt_s(one.characters) for one in ahead) / n_workers
+    waiting_s = sum(costs.estimate_prompt_s(one.characters) for one in ahead if one.waits) / n_workers
+    all_s = sum(costs.estimate_prompt_s(one.characters) for one in ahead) / n_workers
     return math.floor(batches) * kept_s + max(waiting_s, all_s - max(one.age_s for one in ahead))
 
 
@@ -140,17 +140,17 @@ def estimate_wait_s(waiting: int, decoding: int, ended: Sequence[FinishedComplet
     each_s = max(median(one.wall_s for one in ended), 0.001)
     span_s = max((now - min(one.at for one in ended)).total_seconds(), each_s)
     per_s = max(max(decoding, 1) / each_s, len(ended) / span_s)
-    just = [one.queue_s for one in ended if (now - one.at).total_seconds() <= JUST_S]
-    return max(waiting / per_s, median(just) if len(just) >= FEWEST else 0.0)
+    just = [one.queue_s for one in ended if (now - one.at).total_seconds() <= QUEUE_WINDOW_S]
+    return max(waiting / per_s, median(just) if len(just) >= MIN_FINISHED else 0.0)
 
 
-def estimate_usual_s(ended: Sequence[FinishedCompletion]) -> float:
+def estimate_first_answer_s(ended: Sequence[FinishedCompletion]) -> float:
     """Seconds from the start of decoding to the first finished sample, of those that had one; 0 if none did."""
     needed = [one.first_finished_s - one.queue_s for one in ended if one.first_finished_s is not None]
     return median(needed) if needed else 0.0
 
 
-def _open(session: Session, target: str) -> list[Open]:
+def _list_open_completions(session: Session, target: str) -> list[OpenCompletion]:
     rows = session.execute(
         select(
             RunTask.state,
@@ -170,7 +170,7 @@ def _open(session: Session, target: str) -> list[Open]:
         )
     )
     now = get_utc_time()
-    return [Open(state is TaskState.QUEUED, (now - at).total_seconds(), *rest) for state, at, *rest in rows]
+    return [OpenCompletion(state is TaskState.QUEUED, (now - at).total_seconds(), *rest) for state, at, *rest in rows]
 
 
 def _load_measured_costs(session: Session, target: str) -> RoundCosts | None:
@@ -193,7 +193,7 @@ def _count_workers(ctx: Context, session: Session) -> int:
 
 
 def _find_ended_lately(session: Session, target: str) -> list[FinishedCompletion]:
-    since = get_utc_time() - dt.timedelta(seconds=LATELY_S)
+    since = get_utc_time() - dt.timedelta(seconds=RECENT_WINDOW_S)
     finished = Sample.finish_reason.in_(("stop", "length"))
     first = select(func.min(Sample.finished_s)).where(Sample.run_task_id == RunTask.id, finished).scalar_subquery()
     rows = session.execute(
@@ -207,7 +207,7 @@ def _find_ended_lately(session: Session, target: str) -> list[FinishedCompletion
             RunTask.wall_s > 0,
         )
         .order_by(RunTask.finished_at.desc())
-        .limit(MOST)
+        .limit(MAX_FINISHED)
     )
     return [
         FinishedCompletion(queue_s or 0.0, wall_s, at, first_s)

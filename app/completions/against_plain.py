@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.completions import lanes, service
-from app.completions.lanes import Side
+from app.completions.lanes import CompletionView
 from app.completions.models import Completion
 from app.completions.schemas import CompletionSpec
 from app.core.context import Context
@@ -21,7 +21,7 @@ from app.runs.schemas import DecodingSpec
 from app.web.ui.units import format_count, format_seconds
 
 PLAIN = "none"
-ALIKE = 1.05  # a smaller ratio counts as the same speed
+MIN_SPEED_RATIO = 1.05  # a smaller ratio counts as the same speed
 
 
 def submit(ctx: Context, spec: CompletionSpec) -> uuid.UUID:
@@ -34,8 +34,8 @@ def submit(ctx: Context, spec: CompletionSpec) -> uuid.UUID:
     default = DecodingSpec.model_fields["drafter"].default
     speculative = spec.model_copy(update={"drafter": default if spec.drafter == PLAIN else spec.drafter})
     plain = spec.model_copy(update={"drafter": PLAIN})
-    service.check(ctx, speculative)
-    service.check(ctx, plain)
+    service.validate_spec(ctx, speculative)
+    service.validate_spec(ctx, plain)
     first = service.submit(ctx, speculative, prefix_cache=False)
     service.submit(ctx, plain, after_id=first, prefix_cache=False)
     return first
@@ -55,7 +55,7 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
             transitions.cancel(ctx, one)
 
 
-def load(session: Session, run_id: uuid.UUID) -> tuple[Side, Side | None]:
+def load_both_sides(session: Session, run_id: uuid.UUID) -> tuple[CompletionView, CompletionView | None]:
     """A completion, and plain decoding beside it where that was asked for. Raises NotFoundError."""
     plain = find_plain(session, run_id)
     if plain is None:
@@ -64,7 +64,7 @@ def load(session: Session, run_id: uuid.UUID) -> tuple[Side, Side | None]:
     return first, second
 
 
-def conclude(speculative: Side, plain: Side) -> str:
+def conclude(speculative: CompletionView, plain: CompletionView) -> str:
     """What the two showed, in a sentence or two; "" while a side is open."""
     if speculative.open or plain.open:
         return ""
@@ -77,11 +77,11 @@ def conclude(speculative: Side, plain: Side) -> str:
     return " ".join(filter(None, (_compare_times(speculative, plain), _compare_answers(speculative, plain))))
 
 
-def _describe_end(side: Side) -> str:
+def _describe_end(side: CompletionView) -> str:
     return "failed" if side.run.state is RunState.FAILED else f"was {side.run.state}"
 
 
-def _compare_times(speculative: Side, plain: Side) -> str:
+def _compare_times(speculative: CompletionView, plain: CompletionView) -> str:
     """Who finished an answer first, and how much sooner."""
     fast, slow = _get_first_s(speculative), _get_first_s(plain)
     budget = format_seconds(plain.run.budget_s)
@@ -96,14 +96,14 @@ def _compare_times(speculative: Side, plain: Side) -> str:
     said = f"Speculative finished its first answer in {format_seconds(fast)}, "
     if slow is None:
         return f"{said}plain finished none within {budget}: more than {plain.run.budget_s / fast:.1f} times as fast."
-    if slow >= ALIKE * fast:
+    if slow >= MIN_SPEED_RATIO * fast:
         return f"{said}plain in {format_seconds(slow)}: {slow / fast:.1f} times as fast."
-    if fast >= ALIKE * slow:
+    if fast >= MIN_SPEED_RATIO * slow:
         return f"{said}plain in {format_seconds(slow)}: speculation made it {fast / slow:.1f} times as slow here."
     return f"{said}plain in {format_seconds(slow)}: about the same."
 
 
-def _compare_answers(speculative: Side, plain: Side) -> str:
+def _compare_answers(speculative: CompletionView, plain: CompletionView) -> str:
     """Whether the two first answers can be compared: their texts, and what the test says of them."""
     a, b = speculative.first, plain.first
     if a is None or b is None:
@@ -118,5 +118,5 @@ def _compare_answers(speculative: Side, plain: Side) -> str:
     return f"{said}; {judged.get(len(right), 'both pass the test')}."
 
 
-def _get_first_s(side: Side) -> float | None:
+def _get_first_s(side: CompletionView) -> float | None:
     return get_finish_time(side.first) if side.first else None

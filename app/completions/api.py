@@ -17,14 +17,14 @@ from app.runs.documents import CompletionDocument, build_run_document, build_sam
 from app.web.http import disconnect
 from app.web.http.disconnect import ClientDisconnected
 from app.web.http.operations import EVENTS, JSON, declare_operation
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context
 
 bp = Blueprint("complete_api", __name__, url_prefix="/api/v1")
 
 
 @bp.post("/complete")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({200: (CompletionDocument, EVENTS)})
 def complete(body: CompletionSpec) -> Response | CompletionDocument:
     """Completes one prompt n times within a budget.
@@ -45,12 +45,12 @@ def complete(body: CompletionSpec) -> Response | CompletionDocument:
 
 def _stream_frames(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[str]:
     with contextlib.suppress(waiting.ClientDisconnectedError):
-        yield from event_stream.format_frames(waiting.wait(ctx, run_id, disconnected))
+        yield from event_stream.format_frames(waiting.follow_completion(ctx, run_id, disconnected))
 
 
 def _wait_for_completion(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> CompletionDocument:
     """The completion, once it has ended. Raises ClientDisconnectedError."""
-    for _ in waiting.wait(ctx, run_id, disconnected):
+    for _ in waiting.follow_completion(ctx, run_id, disconnected):
         pass
     with ctx.database.read() as session:
         found = build_run_document(repository.get_run(session, run_id))

@@ -30,17 +30,17 @@ from app.workers.models import Worker
 from app.workers.service import compute_silence_limit
 
 SILENT_S = 2.5  # once the budget is over, a worker silent for this long counts as lost
-LEAST_LEASE_S = 2.5
-OPEN = (TaskState.QUEUED, TaskState.DECODING)
-LOST = f"{Failure.WORKER_LOST}: the worker stopped answering, and the budget is over: ask again"
+MIN_LEASE_S = 2.5
+OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING)
+WORKER_LOST_ERROR = f"{Failure.WORKER_LOST}: the worker stopped answering, and the budget is over: ask again"
 
 
 def compute_lease_s(ctx: Context, budget_s: float) -> float:
     """The lease of a completion that is decoded: if its worker is lost, another one has half of the budget left."""
-    return min(max(budget_s / 2, LEAST_LEASE_S), ctx.settings.lease_s)
+    return min(max(budget_s / 2, MIN_LEASE_S), ctx.settings.lease_s)
 
 
-def restart(ctx: Context, run_id: uuid.UUID, target: str) -> dt.datetime:
+def restart_clocks(ctx: Context, run_id: uuid.UUID, target: str) -> dt.datetime:
     """Starts the clocks of the completions that waited until this worker had loaded `target`. Returns when that was.
 
     They are the one that it has claimed (`run_id`), and those that wait for it. Completions that other workers decode
@@ -91,7 +91,7 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         rows = session.execute(
             select(RunTask, Completion)
             .join(Completion, Completion.id == RunTask.run_id)
-            .where(RunTask.run_id == run_id, RunTask.state.in_(OPEN), Completion.state.in_(OPEN_RUN_STATES))
+            .where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES), Completion.state.in_(OPEN_RUN_STATES))
         ).all()
         if not rows:
             return math.inf
@@ -102,7 +102,11 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         waits_for_model = _build_model_wait_check(ctx, session, over[0][1].target)
         over = [(row, run) for row, run in over if not waits_for_model(row, run)]
         beaten_since = read_database_time(session) - dt.timedelta(seconds=SILENT_S)
-    ended = [_end(ctx, row, run, now, beaten_since) for row, run in over]
+        left_alone = [(row, run) for row, run in over if not _is_worker_alive(ctx, row, run, beaten_since)]
+    ended = [
+        _finish_waiting_job(ctx, row, run, now) if row.state is TaskState.QUEUED else _fail_lost_job(ctx, row, run, now)
+        for row, run in left_alone
+    ]
     if any(ended):
         transitions.close_if_done(ctx, run_id)
     return SILENT_S
@@ -114,7 +118,7 @@ def find_overdue(session: Session) -> Iterable[uuid.UUID]:
     rows = session.execute(
         select(RunTask.run_id, RunTask.queued_at, Run.budget_s)
         .join(RunTask.run)
-        .where(Run.is_completion, Run.state.in_(OPEN_RUN_STATES), RunTask.state.in_(OPEN))
+        .where(Run.is_completion, Run.state.in_(OPEN_RUN_STATES), RunTask.state.in_(OPEN_TASK_STATES))
     )
     return {run_id for run_id, queued_at, budget_s in rows if queued_at + dt.timedelta(seconds=budget_s) < now}
 
@@ -148,40 +152,52 @@ def _is_loading(session: Session, target: str) -> bool:
     return session.scalar(query.limit(1)) is not None
 
 
-def _end(ctx: Context, row: RunTask, run: Run, now: dt.datetime, beaten_since: dt.datetime) -> bool:
-    """Ends a job whose budget is over. False if a worker is about to, or another caller was first.
-
-    A worker whose last heartbeat came after `beaten_since`, by the database's clock, is about to.
-    """
-    finished_at = clamp_end_to_start(RunTask.started_at, now)
-    values: dict[str, Any] = {"fence": None, "lease_until": None, "finished_at": finished_at}
-    owned = RunTask.fence == row.fence
-    if row.state is TaskState.QUEUED:
-        waited_s = (now - row.queued_at).total_seconds()
-        owned = RunTask.fence.is_(None)
-        values |= {"state": TaskState.FINISHED, "queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
-    elif row.lease_until is not None and _find_last_heartbeat(ctx, row, run) >= beaten_since:
+def _is_worker_alive(ctx: Context, row: RunTask, run: Run, beaten_since: dt.datetime) -> bool:
+    """Whether the worker's last heartbeat came after `beaten_since`, by the database's clock: it will end the job."""
+    if row.state is TaskState.QUEUED or row.lease_until is None:
         return False
-    else:
-        values |= {"state": TaskState.FAILED, "failure": Failure.WORKER_LOST, "error": LOST}
+    last_heartbeat = row.lease_until - dt.timedelta(seconds=compute_lease_s(ctx, run.budget_s))
+    return last_heartbeat >= beaten_since
+
+
+def _finish_waiting_job(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
+    """Finishes a job that no worker began in time, with empty samples. False if someone else was first."""
+    waited_s = (now - row.queued_at).total_seconds()
+    values = {"state": TaskState.FINISHED, "queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
     with ctx.database.session() as session:
-        if not has_updated(
-            session, update(RunTask).where(RunTask.id == row.id, RunTask.state == row.state, owned).values(values)
-        ):
+        if not _end_if_unchanged(session, row, RunTask.fence.is_(None), now, values):
             return False
-        if row.state is TaskState.QUEUED:
-            session.execute(insert(Sample), [_build_empty_sample(row, run, i, waited_s) for i in range(run.n)])
-            # Its tests could not be prepared in time; there is nothing to judge.
-            waits = update(Run).where(Run.id == run.id, Run.state == RunState.QUEUED)
-            session.execute(waits.values(state=RunState.RUNNING), execution_options={"synchronize_session": False})
-        state, error = values["state"], values.get("error")
-        call_after_commit(session, publish_task_change, ctx, run.id, row.task.task_id, row.position, state, error)
+        session.execute(insert(Sample), [_build_empty_sample(row, run, i, waited_s) for i in range(run.n)])
+        # Its tests could not be prepared in time; there is nothing to judge.
+        waits = update(Run).where(Run.id == run.id, Run.state == RunState.QUEUED)
+        session.execute(waits.values(state=RunState.RUNNING), execution_options={"synchronize_session": False})
+        _publish_end_after_commit(ctx, session, row, run, TaskState.FINISHED)
     return True
 
 
-def _find_last_heartbeat(ctx: Context, row: RunTask, run: Run) -> dt.datetime:
-    assert row.lease_until is not None
-    return row.lease_until - dt.timedelta(seconds=compute_lease_s(ctx, run.budget_s))
+def _fail_lost_job(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
+    """Fails a job whose worker has stopped answering. False if the worker or another caller was first."""
+    values = {"state": TaskState.FAILED, "failure": Failure.WORKER_LOST, "error": WORKER_LOST_ERROR}
+    with ctx.database.session() as session:
+        if not _end_if_unchanged(session, row, RunTask.fence == row.fence, now, values):
+            return False
+        _publish_end_after_commit(ctx, session, row, run, TaskState.FAILED, WORKER_LOST_ERROR)
+    return True
+
+
+def _end_if_unchanged(
+    session: Session, row: RunTask, is_owned: ColumnElement[bool], now: dt.datetime, values: dict[str, Any]
+) -> bool:
+    """Ends the job with these values if its state and its fence are as they were read; returns whether they were."""
+    released = {"fence": None, "lease_until": None, "finished_at": clamp_end_to_start(RunTask.started_at, now)}
+    unchanged = update(RunTask).where(RunTask.id == row.id, RunTask.state == row.state, is_owned)
+    return has_updated(session, unchanged.values(released | values))
+
+
+def _publish_end_after_commit(
+    ctx: Context, session: Session, row: RunTask, run: Run, state: TaskState, error: str | None = None
+) -> None:
+    call_after_commit(session, publish_task_change, ctx, run.id, row.task.task_id, row.position, state, error)
 
 
 def _build_empty_sample(row: RunTask, run: Run, index: int, finished_s: float) -> dict[str, object]:

@@ -30,7 +30,7 @@ LABELS = {
     "entry_point": "Function under test",
     **get_field_labels(CompletionSpec),
 }
-FIRST = ("target", "n", "budget_s")  # the others are folded
+VISIBLE_FIELDS = ("target", "n", "budget_s")  # the others are folded
 MODES = (
     ("auto", "auto: chat if the model has a chat template, else completion"),
     ("chat", "chat: ask for the code"),
@@ -42,7 +42,7 @@ _VALID = {name: EXAMPLE[name] for name in ("target", "prompt")}
 def build_fields() -> tuple[list[FormField], list[FormField]]:
     """The options of a completion: those in sight, and the folded ones."""
     by_name = {field.name: field for field in build_form_fields(CompletionSpec, {"prompt_mode": MODES})}
-    first = [by_name.pop(name) for name in FIRST]
+    first = [by_name.pop(name) for name in VISIBLE_FIELDS]
     first[1:] = [replace(field, hint="") for field in first[1:]]  # what a run says of them is about its many tasks
     return first, list(by_name.values())
 

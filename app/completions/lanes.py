@@ -15,9 +15,8 @@ from app.core.db.storable import restore_original_text
 from app.core.errors import NotFoundError
 from app.core.states import OPEN_RUN_STATES, PASSED
 from app.datasets.models import Task
-from app.datasets.service import as_plain
-from app.runs import presentation as shown
-from app.runs import repository
+from app.datasets.service import to_evaluation_task
+from app.runs import presentation, repository
 from app.runs.figures import get_finish_time
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
@@ -54,9 +53,9 @@ def build_text_answer(run: Run, task: Task, text: Sequence[Piece], program: str 
     raw = "".join(part for _, part in text)
     if program is None and task.entry_point:
         mode = run.prompt_mode_used or "completion"
-        program = extractor.extract(as_plain(task), restore_original_text(raw), mode).program  # type: ignore[arg-type]
-    shown = None if program is None else _strip_prompt(program, task, text)
-    return RenderedAnswer(shown, _highlight_origins(text, task.language))
+        program = extractor.extract(to_evaluation_task(task), restore_original_text(raw), mode).program  # type: ignore[arg-type]
+    shown_program = None if program is None else _strip_prompt(program, task, text)
+    return RenderedAnswer(shown_program, _highlight_origins(text, task.language))
 
 
 def _highlight_origins(text: Sequence[Piece], language: str) -> Markup:
@@ -82,14 +81,14 @@ REPLAYED_CHARACTERS = 4000  # of each sample: more than its lane shows without s
 class Lane:
     """A sample; `rank` by mean log-probability, None if it did not finish. `replay` is what the script moves it by."""
 
-    sign: shown.SampleSign
+    sign: presentation.SampleSign
     rank: int | None
     answer: RenderedAnswer
     replay: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Side:
+class CompletionView:
     """A completion, or plain decoding beside it; the first lane is the answer to look at."""
 
     run: Completion
@@ -130,7 +129,7 @@ class Side:
         return max((lane.replay["end"] for lane in self.lanes), default=0.0)
 
 
-def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> Side:
+def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> CompletionView:
     """A completion and its lanes by rank, the chosen sample first; or all in the order they finished.
 
     Raises NotFoundError for a run that is not a completion.
@@ -139,18 +138,18 @@ def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> Side:
     if not isinstance(run, Completion):
         raise NotFoundError(f"run {run.id} is not a completion: open it under Runs")
     row = repository.load_tasks_with_samples(session, run.id, origins=True)[0]
-    signs = shown.sort_by_finish(row.samples)
-    ranks = shown.rank_samples(signs)
+    signs = presentation.sort_by_finish(row.samples)
+    ranks = presentation.rank_samples(signs)
     if chosen_first:
         signs.sort(key=lambda sign: (not sign.chosen, ranks.get(sign.row.index, math.inf)))
-    return Side(run, row, [_build_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
+    return CompletionView(run, row, [_build_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
 
 
-def _build_lane(run: Run, row: RunTask, sign: shown.SampleSign, rank: int | None) -> Lane:
-    return Lane(sign, rank, build_sample_answer(run, row.task, sign.row), _replay(row, sign.row))
+def _build_lane(run: Run, row: RunTask, sign: presentation.SampleSign, rank: int | None) -> Lane:
+    return Lane(sign, rank, build_sample_answer(run, row.task, sign.row), _build_replay(row, sign.row))
 
 
-def _replay(row: RunTask, sample: Sample) -> dict[str, Any]:
+def _build_replay(row: RunTask, sample: Sample) -> dict[str, Any]:
     """`first` and `end` in seconds, between which the page spreads the `n_tokens` evenly.
 
     `tokens` are [origin, text] pairs within the first REPLAYED_CHARACTERS. A sample from before ends of

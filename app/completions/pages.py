@@ -8,7 +8,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from app.completions import against_plain, forms, lanes, service
-from app.completions.lanes import Side
+from app.completions.lanes import CompletionView
 from app.core.errors import BadInputError, NotFoundError
 from app.core.events import event_types
 from app.core.events.bus import FIRST
@@ -16,11 +16,11 @@ from app.core.events.texts import TextAssembler
 from app.core.states import Scope
 from app.runs.forms import map_field_error
 from app.samples.models import FINISHED_REASONS
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session
 
 bp = Blueprint("complete", __name__)
-Answered = Response | tuple[str, int]
+PageResponse = Response | tuple[str, int]
 
 
 @bp.get("/complete")
@@ -30,10 +30,10 @@ def index() -> str:
 
 
 @bp.post("/complete")
-@needs(Scope.SUBMIT)
-def start() -> Answered:
+@require_scope(Scope.SUBMIT)
+def start() -> PageResponse:
     """Starts a completion and shows it; an invalid form is shown again with its values and errors."""
-    spec, errors = forms.parse(request.form, lambda spec: service.check(get_context(), spec))
+    spec, errors = forms.parse(request.form, lambda spec: service.validate_spec(get_context(), spec))
     if spec is not None:
         submit = against_plain.submit if forms.AGAINST_PLAIN in request.form else service.submit
         try:
@@ -46,13 +46,13 @@ def start() -> Answered:
 @bp.get("/complete/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
     """A completion, running or ended, beside plain decoding where that was asked for. Raises NotFoundError."""
-    side, plain = against_plain.load(get_session(), run_id)
+    side, plain = against_plain.load_both_sides(get_session(), run_id)
     values = forms.get_initial_values(side.run, side.row) | ({forms.AGAINST_PLAIN: "true"} if plain else {})
     return _render_page(values, side=side, plain=plain)
 
 
 @bp.post("/complete/<uuid:run_id>/cancel")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def cancel(run_id: uuid.UUID) -> Response:
     """Ends what is left of a completion."""
     lanes.load(get_session(), run_id)
@@ -75,7 +75,10 @@ def answer(run_id: uuid.UUID, index: int) -> str:
 
 
 def _render_page(
-    values: dict[str, str], errors: dict[str, str] | None = None, side: Side | None = None, plain: Side | None = None
+    values: dict[str, str],
+    errors: dict[str, str] | None = None,
+    side: CompletionView | None = None,
+    plain: CompletionView | None = None,
 ) -> str:
     first_fields, other_fields = forms.build_fields()
     return render_template(

@@ -25,7 +25,7 @@ from app.runs.models import Run, RunTask
 from app.runs.policy import LONG_COLUMNS, PendingWork, Policy
 
 QUEUES = {WorkStep.DECODE: queues.GPU_INTERACTIVE, WorkStep.GRADE: queues.EXEC_INTERACTIVE}
-MOST_LOOKED_AT = 64  # the longest waiting ones
+MAX_CANDIDATES = 64  # the longest waiting ones
 
 
 class CompletionPolicy(Policy):
@@ -60,7 +60,7 @@ class CompletionPolicy(Policy):
             .join(RunTask.run)
             .where(deadlines.build_waiting_condition(ctx))
             .order_by(Run.pinned_worker.is_(None), RunTask.queued_at, RunTask.position)
-            .limit(MOST_LOOKED_AT)
+            .limit(MAX_CANDIDATES)
             .options(*map(defer, LONG_COLUMNS))
         )
         rows = sorted(session.execute(query), key=lambda row: row[1] + dt.timedelta(seconds=row[2].budget_s))
@@ -75,7 +75,7 @@ class CompletionPolicy(Policy):
         if build_engine_config(run) in ctx.engines.list_configs() or remote.is_remote(run.target):
             return None
         prepare_engine(ctx, run)
-        return deadlines.restart(ctx, run.id, run.target)
+        return deadlines.restart_clocks(ctx, run.id, run.target)
 
     def get_request_options(self, run: Run) -> dict[str, Any]:
         """Returns what a request to the OpenAI API may ask for, and the samples that are enough under load.

@@ -29,7 +29,7 @@ class CompletionSpec(DecodingSpec):
     )
 
     @model_validator(mode="after")
-    def _tests_are_python(self) -> Self:
+    def _check_language(self) -> Self:
         if self.language not in registry.LABELS:
             raise BadInputError(f"language is {self.language!r}: use {', '.join(registry.LABELS)}", "language")
         if self.language != PYTHON and self.test.strip():
@@ -38,7 +38,7 @@ class CompletionSpec(DecodingSpec):
         return self
 
     @model_validator(mode="after")
-    def _no_more_than_n(self) -> Self:
+    def _check_n_min(self) -> Self:
         if self.n_min is not None and self.n_min > self.n:
             raise BadInputError(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
         return self

@@ -26,14 +26,14 @@ from app.runs import enqueue
 from app.runs.provenance import TEMPLATE_KWARGS
 from app.runs.schemas import DecodingSpec
 from app.runs.service import build_run, is_local, require_allowed, require_answering, require_models
-from evaluation import datasets as files
+from evaluation import datasets as evaluation_datasets
 from evaluation.datasets import PYTHON
 
 TASK_ID = "prompt"
 LONGEST_NAME = 200
 MAX_HEAD = 2000  # characters at the end of the prompt in which a function's head is looked for
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
-_OPENED = re.compile(
+_BRACE_FUNCTION = re.compile(
     r"(?:([A-Za-z_]\w*)\s*(?:<[^<>()]*>)?\([^{}]*\)[^{}()]*|(?:const|let|var)\s+(\w+)\s*=[^\n]*)\{\s*$"
 )
 """A function in a language with braces: its head ends the prompt."""
@@ -52,7 +52,7 @@ def submit(ctx: Context, spec: CompletionSpec, **options: Any) -> uuid.UUID:
 def submit_prompts(
     ctx: Context,
     spec: DecodingSpec,
-    tasks: tuple[files.Task, ...],
+    tasks: tuple[evaluation_datasets.Task, ...],
     *,
     name: str = "",
     graded: bool = False,
@@ -91,7 +91,7 @@ def submit_prompts(
             prompts,
             policy=COMPLETION,
             handover=handover,
-            name=name or _name_of(tasks[0].prompt),
+            name=name or _derive_name(tasks[0].prompt),
             graded=graded,
             pinned_worker=pinned_worker,
             prefix_cache=prefix_cache and not remote.is_remote(spec.target),
@@ -115,7 +115,7 @@ def submit_prompts(
     return completion.id
 
 
-def _select_hashed_fields(task: files.Task) -> dict[str, Any]:
+def _select_hashed_fields(task: evaluation_datasets.Task) -> dict[str, Any]:
     """The fields of a prompt that its hash covers; Python's have the hash that they had before other languages."""
     facts = asdict(task)
     return {name: facts[name] for name in facts if name not in ("signature", "cases", "language")} | (
@@ -123,7 +123,7 @@ def _select_hashed_fields(task: files.Task) -> dict[str, Any]:
     )
 
 
-def check(ctx: Context, spec: CompletionSpec) -> None:
+def validate_spec(ctx: Context, spec: CompletionSpec) -> None:
     """Raises BadInputError for a model that is not allowed or not known, or for tests without a function to call."""
     require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
@@ -136,18 +136,18 @@ def find_entry_point(spec: CompletionSpec) -> str:
         return spec.entry_point
     if spec.language == PYTHON:
         return str((_DEF.findall(spec.prompt) or [""])[-1])
-    opened = _OPENED.search(spec.prompt[-MAX_HEAD:])
+    opened = _BRACE_FUNCTION.search(spec.prompt[-MAX_HEAD:])
     names = [] if opened is None else [name for name in opened.groups() if name]
     return names[0] if names else ""
 
 
 def restore_typed_test(task: Task) -> str:
     """The test as it was typed, without the check(candidate) around plain asserts."""
-    head = _head(task.entry_point)
+    head = _build_check_header(task.entry_point)
     return textwrap.dedent(task.test.removeprefix(head)).removesuffix("\n") if task.test.startswith(head) else task.test
 
 
-def _build_task(spec: CompletionSpec) -> files.Task:
+def _build_task(spec: CompletionSpec) -> evaluation_datasets.Task:
     entry_point = find_entry_point(spec)
     if spec.test.strip() and not entry_point.isidentifier():
         raise BadInputError(
@@ -156,18 +156,18 @@ def _build_task(spec: CompletionSpec) -> files.Task:
         )
     if len(entry_point) > LONGEST_NAME:
         raise BadInputError(f"entry_point has {len(entry_point)} characters: give a function's name", "entry_point")
-    return files.Task(
+    return evaluation_datasets.Task(
         task_id=TASK_ID,
         prompt=spec.prompt,
         entry_point=entry_point,
-        test=_as_check(spec.test, entry_point),
+        test=_wrap_in_check(spec.test, entry_point),
         canonical_solution="",
         suffix=spec.suffix,
         language=spec.language,
     )
 
 
-def _require_mode(spec: DecodingSpec, tasks: tuple[files.Task, ...]) -> None:
+def _require_mode(spec: DecodingSpec, tasks: tuple[evaluation_datasets.Task, ...]) -> None:
     """Raises BadInputError where the mode and a suffix do not go together: before a model is loaded to find that
     out."""
     has_suffix = any(task.suffix is not None for task in tasks)
@@ -181,16 +181,16 @@ def _require_mode(spec: DecodingSpec, tasks: tuple[files.Task, ...]) -> None:
         require_infilling(spec.target)
 
 
-def _head(entry_point: str) -> str:
+def _build_check_header(entry_point: str) -> str:
     return f"def check(candidate):\n    {entry_point} = candidate\n"
 
 
-def _as_check(test: str, entry_point: str) -> str:
+def _wrap_in_check(test: str, entry_point: str) -> str:
     """Plain asserts wrapped into check(candidate), in which the function's name means the candidate."""
     if not test.strip() or re.search(r"^def\s+check\s*\(", test, re.MULTILINE):
         return test
-    return _head(entry_point) + textwrap.indent(textwrap.dedent(test), "    ") + "\n"
+    return _build_check_header(entry_point) + textwrap.indent(textwrap.dedent(test), "    ") + "\n"
 
 
-def _name_of(prompt: str) -> str:
+def _derive_name(prompt: str) -> str:
     return next((line.strip() for line in prompt.splitlines() if line.strip()), "prompt")[:60]

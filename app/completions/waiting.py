@@ -45,7 +45,7 @@ def acquire_slot(ctx: Context) -> contextlib.ExitStack:
     return slot
 
 
-def wait(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[Event | None]:
+def follow_completion(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[Event | None]:
     """The run's events to its end, None at times without one. Cancels the run if its reader stops before.
 
     Ends the completion when its budget is over, even if its worker is lost. Raises ClientDisconnectedError

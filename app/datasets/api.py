@@ -16,7 +16,7 @@ from app.datasets import deletion, repository, service
 from app.web.http.operations import declare_operation
 from app.web.http.paging import DIGITS, PageQuery, split_rows
 from app.web.http.schemas import RequestModel, ResponseModel
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session
 
 bp = Blueprint("datasets_api", __name__, url_prefix="/api/v1")
@@ -94,13 +94,13 @@ class DatasetImportForm(RequestModel):
 @declare_operation({200: DatasetPage})
 def index(query: PageQuery) -> DatasetPage:
     """Stored datasets. A built-in one is stored on first use."""
-    rows = repository.load_datasets_page(get_session(), limit=query.limit + 1, before=query.id())
+    rows = repository.load_datasets_page(get_session(), limit=query.limit + 1, before=query.parse_id())
     page, following = split_rows(rows, query, lambda dataset: str(dataset.id))
     return DatasetPage(datasets=[DatasetDocument.of(dataset) for dataset in page], next=following)
 
 
 @bp.post("/datasets")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({201: DatasetDocument})
 def import_(form: DatasetImportForm) -> tuple[DatasetDocument, dict[str, str]]:
     """Checks a file and stores it as a dataset; the same content twice is stored once.
@@ -117,7 +117,7 @@ def import_(form: DatasetImportForm) -> tuple[DatasetDocument, dict[str, str]]:
 def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     """A dataset and its tasks."""
     dataset = repository.get_dataset(get_session(), dataset_id)
-    (after,) = query.numbers(DIGITS) or (None,)
+    (after,) = query.parse_numbers(DIGITS) or (None,)
     rows = repository.load_tasks_page(get_session(), dataset_id, limit=query.limit + 1, after=after)
     page, following = split_rows(rows, query, lambda task: str(task.position))
     checks = [CheckDocument.of(check) for check in repository.load_checks(get_session(), dataset_id)]
@@ -129,7 +129,7 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
 
 
 @bp.delete("/datasets/<uuid:dataset_id>")
-@needs(Scope.ADMIN)
+@require_scope(Scope.ADMIN)
 @declare_operation({204: None}, problems=(409,))
 def delete(dataset_id: uuid.UUID) -> None:
     """Deletes a dataset that no run and no study uses, with the project's files that only it needs."""

@@ -21,13 +21,13 @@ from app.core.context import Context
 from app.core.states import PASSED, SANDBOX_ERROR
 from app.datasets import repository
 from app.datasets.models import DatasetCheck
-from app.datasets.service import as_plain
+from app.datasets.service import to_evaluation_task
 from evaluation.verdicts import Status, Verdict
 
 KIND = "check_dataset"
 STEP_S = 2.0  # results are stored this often; a killed worker loses no more
 RETRY_S = 0.5
-LONGEST_FAULT = 300  # characters that are kept of what went wrong
+MAX_FAULT_CHARACTERS = 300  # characters that are kept of what went wrong
 
 
 @dataclass
@@ -65,14 +65,17 @@ class CheckDataset(Handler):
         ctx, grader = step.ctx, step.ctx.make_grader()
         dataset_id = uuid.UUID(job.arguments["dataset_id"])
         with ctx.database.read() as session:
-            tasks = [as_plain(t) for t in repository.get_dataset(session, dataset_id).tasks if t.canonical_solution]
+            tasks = [
+                to_evaluation_task(t) for t in repository.get_dataset(session, dataset_id).tasks if t.canonical_solution
+            ]
         progress = CheckProgress.from_cursor(step.cursor)
-        left = [number for number in range(len(tasks)) if number not in progress.judged]
-        programs = [(tasks[n].build_program(tasks[n].canonical_solution), tasks[n]) for n in left]
+        left = [(number, task) for number, task in enumerate(tasks) if number not in progress.judged]
+        programs = [(task.build_program(task.canonical_solution), task) for _, task in left]
         for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
-            progress.judged.add(left[position])
+            number, task = left[position]
+            progress.judged.add(number)
             if verdict.status != PASSED:
-                progress.failed[tasks[left[position]].task_id] = [verdict.status, _describe_fault(verdict)]
+                progress.failed[task.task_id] = [verdict.status, _describe_fault(verdict)]
                 progress.faults += verdict.status == SANDBOX_ERROR
             step.report(len(progress.judged), len(tasks), job.message)
             if (step.seconds >= STEP_S and len(progress.judged) < len(tasks)) or ctx.stopping.is_set():
@@ -96,21 +99,21 @@ class CheckDataset(Handler):
 def _describe_fault(verdict: Verdict) -> str:
     """The first line of what went wrong: of a compiler's errors, or of the verdict."""
     text = verdict.traceback if verdict.status == Status.COMPILE_ERROR and verdict.traceback else verdict.detail
-    return text.strip().partition("\n")[0][:LONGEST_FAULT]
+    return text.strip().partition("\n")[0][:MAX_FAULT_CHARACTERS]
 
 
 def check_solutions(
     ctx: Context, dataset_id: uuid.UUID, on_judged: Callable[[int, int], object] = lambda *_: None
 ) -> dict[str, list[str]]:
-    """As `check_for_a_while`, without a time limit; waits while another worker checks."""
+    """As `check_solutions_within`, without a time limit; waits while another worker checks."""
     while True:
         try:
-            return check_for_a_while(ctx, dataset_id, lambda done, total, _: on_judged(done, total))
+            return check_solutions_within(ctx, dataset_id, lambda done, total, _: on_judged(done, total))
         except LostClaimError:
             time.sleep(RETRY_S)
 
 
-def check_for_a_while(
+def check_solutions_within(
     ctx: Context,
     dataset_id: uuid.UUID,
     on_progress: OnProgress = lambda *_: None,
@@ -125,7 +128,7 @@ def check_for_a_while(
     sandbox = ctx.make_grader().sandbox
     with ctx.database.read() as session:
         dataset = repository.get_dataset(session, dataset_id)
-        known = repository.check_of(session, dataset_id, sandbox)
+        known = repository.find_check(session, dataset_id, sandbox)
     if known is not None:
         return {task_id: [] for task_id in known.failed}
     arguments = {"dataset_id": str(dataset_id)}

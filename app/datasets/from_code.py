@@ -42,7 +42,7 @@ def check_name(name: str) -> None:
     service.check_name(name + INFILL)
 
 
-def make(
+def build_dataset(
     ctx: Context,
     sandbox: Sandbox,
     project: Project,
@@ -109,19 +109,19 @@ def split_command(command: str) -> list[str]:
 class _ReportingWatcher:
     """Reports progress to the user and to the job, which may be cancelled."""
 
-    shown: Watcher
+    watcher: Watcher
     step: JobAttempt
 
     def on_recording(self, command: Sequence[str], seconds: float) -> None:
-        self.shown.on_recording(command, seconds)
+        self.watcher.on_recording(command, seconds)
         self._report(0, 0, "running the project's tests")
 
     def on_testing(self, done: int, total: int) -> None:
-        self.shown.on_testing(done, total)
+        self.watcher.on_testing(done, total)
         self._report(done, total, "files of tests in the sandbox")
 
     def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
-        self.shown.on_checking(done, total, made)
+        self.watcher.on_checking(done, total, made)
         self._report(done, total, "functions")
 
     def _report(self, done: int, total: int, what: str) -> None:
@@ -129,7 +129,7 @@ class _ReportingWatcher:
         self.step.require_wanted()
 
 
-def store(ctx: Context, finished: FinishedDataset, name: str) -> list[Dataset]:
+def store_datasets(ctx: Context, finished: FinishedDataset, name: str) -> list[Dataset]:
     """The stored datasets: completion form, infilling form."""
     if finished.suite.files is not None and any(row.get("project_tests") for row in finished.result.completion):
         store_archives(ctx.database, finished.suite.files.archives)
@@ -147,7 +147,7 @@ class Recheck:
     trivial_passed: tuple[str, ...] = ()
 
 
-def recheck(
+def recheck_stored_tasks(
     ctx: Context, stored: Sequence[Dataset], on_judged: Callable[[int, int], object] = lambda _done, _all: None
 ) -> Recheck:
     """Judge the originals of the stored datasets, and bodies without content in completion form, as answers are."""
@@ -160,8 +160,8 @@ def recheck(
 def _find_trivially_passed(
     ctx: Context, dataset: Dataset, grader: Grader, on_judged: Callable[[int, int], object]
 ) -> list[str]:
-    found = service.find(ctx, dataset.id)
-    tasks = [service.as_plain(task) for task in found.tasks] if found else []
+    found = service.find_dataset(ctx, dataset.id)
+    tasks = [service.to_evaluation_task(task) for task in found.tasks] if found else []
     programs = [(task.build_program(text), task) for task in tasks for text in list_trivial_completions(task)]
     passed = set()
     for done, (position, verdict) in enumerate(grader.judge_many(programs, ctx.settings.exec_workers), 1):
@@ -171,7 +171,7 @@ def _find_trivially_passed(
     return sorted(passed)
 
 
-def report(finished: FinishedDataset, stored: Sequence[Dataset], checked: Recheck) -> dict[str, Any]:
+def build_report(finished: FinishedDataset, stored: Sequence[Dataset], checked: Recheck) -> dict[str, Any]:
     """The report as JSON: figures, every task, and every function that was left out with its reason."""
     rows = finished.result.completion
     scores = [row["source"]["mutation_score"] for row in rows]

@@ -13,7 +13,7 @@ from app.core.states import DatasetKind, Scope
 from app.datasets import deletion, repository, service
 from app.datasets.field_use import summarize_fields
 from app.web.http.limits import UPLOAD_BYTES
-from app.web.http.security import may_use, needs
+from app.web.http.security import may_use, require_scope
 from app.web.http.web import get_context, get_session
 from app.web.ui.form_errors import label_field
 
@@ -29,7 +29,7 @@ def index() -> str:
 
 
 @bp.post("/datasets")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def upload() -> Response | tuple[str, int]:
     """Stores an uploaded file as a dataset and shows it; an invalid file gets line, field and remedy."""
     file, name = request.files.get("file"), request.form.get("name", "").strip()
@@ -45,7 +45,7 @@ def upload() -> Response | tuple[str, int]:
 
 
 @bp.post("/datasets/<uuid:dataset_id>/drop")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def drop(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
     """Stores the dataset without the selected tasks, under the same name, and shows it."""
     try:
@@ -56,7 +56,7 @@ def drop(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
 
 
 @bp.post("/datasets/<uuid:dataset_id>/delete")
-@needs(Scope.ADMIN)
+@require_scope(Scope.ADMIN)
 def delete(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
     """Removes a dataset that no run and no study uses."""
     try:

@@ -72,7 +72,7 @@ def load_checks(session: Session, dataset_id: uuid.UUID) -> Sequence[DatasetChec
     return session.scalars(query.order_by(DatasetCheck.id)).all()
 
 
-def check_of(session: Session, dataset_id: uuid.UUID, sandbox: str) -> DatasetCheck | None:
+def find_check(session: Session, dataset_id: uuid.UUID, sandbox: str) -> DatasetCheck | None:
     """The stored check of the canonical solutions in that kind of sandbox, or None."""
     return session.scalar(
         select(DatasetCheck).where(DatasetCheck.dataset_id == dataset_id, DatasetCheck.sandbox == sandbox)

@@ -23,7 +23,7 @@ from app.datasets import repository
 from app.datasets.models import Dataset, Task
 from decoding.suggest import build_advice
 from evaluation import dataset_files, dataset_process
-from evaluation import datasets as files
+from evaluation import datasets as evaluation_datasets
 from evaluation.languages.cases import read_cases, read_signature
 
 BUILTIN = {"humaneval": dataset_files.HUMANEVAL_SHA256}  # name -> sha256 of the content
@@ -31,7 +31,7 @@ LONGEST_NAME = 200
 _NAME = re.compile(r"\w")
 
 
-def require(ctx: Context, name: str) -> Dataset:
+def require_dataset(ctx: Context, name: str) -> Dataset:
     """The newest dataset of that name with its tasks. Raises BadInputError.
 
     A built-in one is unpacked and stored on first use; later uses read its rows.
@@ -45,10 +45,10 @@ def require(ctx: Context, name: str) -> Dataset:
                 known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
                 use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
                 raise BadInputError(f"there is no dataset {name!r}: {build_advice(name, known, use)}", "dataset")
-    return stored or store(ctx, dataset_files.load_bundled_dataset(name), DatasetKind.BUILTIN)
+    return stored or store_dataset(ctx, dataset_files.load_bundled_dataset(name), DatasetKind.BUILTIN)
 
 
-def find(ctx: Context, dataset_id: uuid.UUID) -> Dataset | None:
+def find_dataset(ctx: Context, dataset_id: uuid.UUID) -> Dataset | None:
     """The dataset of that id with its tasks, or None."""
     with ctx.database.read() as session:
         return session.scalar(select(Dataset).where(Dataset.id == dataset_id).options(selectinload(Dataset.tasks)))
@@ -82,7 +82,7 @@ def import_bytes(
         return known  # it was checked when it was stored
     try:
         loaded = dataset_process.parse_dataset_apart(data, name, origin)
-    except files.DatasetError as error:
+    except evaluation_datasets.DatasetError as error:
         raise BadInputError(str(error), "dataset") from None
     for task in loaded.tasks:
         _check_storable(task)
@@ -100,7 +100,7 @@ def remove_tasks(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -
     with ctx.database.read() as session:
         dataset = repository.get_dataset(session, dataset_id)
         dropped = {task.task_id for task in select_tasks(dataset, task_ids, None)} if task_ids else set()
-        left = [as_plain(task) for task in dataset.tasks if task.task_id not in dropped]
+        left = [to_evaluation_task(task) for task in dataset.tasks if task.task_id not in dropped]
         left_out, coverage = dataset.left_out, dataset.coverage
     if not dropped:
         raise BadInputError("no task is selected: select those to drop", "task_ids")
@@ -124,7 +124,7 @@ def check_name(name: str) -> None:
         )
 
 
-def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
+def store_dataset(ctx: Context, dataset: evaluation_datasets.Dataset, kind: DatasetKind) -> Dataset:
     """The stored dataset with this content, with its tasks; it is written if it is new."""
     kept = _store_rows(ctx, dataset, kind)
     with ctx.database.read() as session:
@@ -133,7 +133,7 @@ def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
 
 def _store_rows(
     ctx: Context,
-    dataset: files.Dataset,
+    dataset: evaluation_datasets.Dataset,
     kind: DatasetKind,
     left_out: Sequence[dict[str, Any]] = (),
     coverage: dict[str, Any] | None = None,
@@ -188,10 +188,12 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, w
     Raises BadInputError for an id the dataset does not have, and where no task is left.
     """
     if task_ids:
-        content = files.Dataset(dataset.name, tuple(as_plain(t) for t in dataset.tasks), dataset.sha256)
+        content = evaluation_datasets.Dataset(
+            dataset.name, tuple(to_evaluation_task(t) for t in dataset.tasks), dataset.sha256
+        )
         try:
             wanted = {task.task_id for task in content.select(task_ids)}
-        except files.DatasetError as error:
+        except evaluation_datasets.DatasetError as error:
             raise BadInputError(str(error), "task_ids") from None
         return [t for t in dataset.tasks if t.task_id in wanted][:limit]
     tasks = [task for task in dataset.tasks if weak or not is_excluded_by_default(task)]
@@ -204,9 +206,9 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, w
     return tasks[:limit]
 
 
-def as_plain(task: Task) -> files.Task:
+def to_evaluation_task(task: Task) -> evaluation_datasets.Task:
     """The stored task as evaluation/ knows it."""
-    return files.Task(
+    return evaluation_datasets.Task(
         task_id=task.task_id,
         prompt=task.prompt,
         entry_point=task.entry_point,
@@ -233,7 +235,7 @@ def _get_case_fields(task: Task) -> dict[str, Any]:
     return {"signature": signature, "cases": read_cases(task.cases, signature)}
 
 
-def _check_storable(task: files.Task) -> None:
+def _check_storable(task: evaluation_datasets.Task) -> None:
     """Raises BadInputError for a value that a database column cannot hold."""
     if max(len(task.task_id), len(task.entry_point)) > LONGEST_NAME:
         raise BadInputError(
@@ -250,7 +252,7 @@ def _check_storable(task: files.Task) -> None:
             raise BadInputError(f"task {task.task_id!r}: {name} holds {fault}, remove it")
 
 
-def build_task_columns(position: int, task: files.Task) -> dict[str, Any]:
+def build_task_columns(position: int, task: evaluation_datasets.Task) -> dict[str, Any]:
     """The task as columns of `tasks`, without those that say what it belongs to."""
     return {
         "position": position,

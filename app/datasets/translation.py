@@ -44,13 +44,13 @@ class TranslateDataset(Handler):
         languages = [(each, each.toolchain.find()) for each in map(registry.load_language, names)]
         with ctx.database.read() as session:
             source = repository.get_dataset(session, uuid.UUID(job.arguments["dataset_id"]))
-            tasks = [service.as_plain(task) for task in source.tasks]
+            tasks = [service.to_evaluation_task(task) for task in source.tasks]
         parts = step.cursor.setdefault("parts", dict.fromkeys(names, _EMPTY))
         step.report(step.cursor.setdefault("next", 0), len(tasks), "tasks")
         while (first := step.cursor["next"]) < len(tasks):
             chunk = tasks[first : first + CHUNK]
             for made in translate(sandbox, chunk, languages, workers=ctx.settings.exec_workers):
-                parts[made.language] = _add(parts[made.language], made)
+                parts[made.language] = _add_translation(parts[made.language], made)
             step.cursor["next"] = first + len(chunk)
             step.report(step.cursor["next"], len(tasks), "tasks")
             step.save()
@@ -60,7 +60,7 @@ class TranslateDataset(Handler):
 _EMPTY: dict[str, Any] = {"lines": "", "tasks": 0, "cases": 0, "left_out": {}, "oracle_failed": {}}
 
 
-def _add(part: dict[str, Any], made: Translation) -> dict[str, Any]:
+def _add_translation(part: dict[str, Any], made: Translation) -> dict[str, Any]:
     """What is kept of the tasks that are translated so far."""
     return {
         "lines": part["lines"] + (dataset_files.write_dataset(made.tasks).decode() if made.tasks else ""),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.orm import Session
 
 from app.first_page.repository import EndedStudy
-from app.leaderboard.entries import ELSEWHERE, Entry
+from app.leaderboard.entries import MEASURED_ELSEWHERE, LeaderboardEntry
 from app.runs.clock import describe_disturbance
 from app.runs.repository import get_run
 from app.studies.analysis import compare_named_runs
@@ -26,7 +26,7 @@ class AnswerSource:
     `of_runs` is the number of runs from which these were chosen.
     """
 
-    runs: Sequence[Entry]
+    runs: Sequence[LeaderboardEntry]
     of_runs: int
     is_own_code: bool = False  # tasks of a project rather than of a benchmark
     study: EndedStudy | None = None
@@ -59,12 +59,12 @@ class AnswerSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class FirstPageAnswer:
     """The comparison at every budget (seconds). Arms are named by the ids of their runs."""
 
     source: AnswerSource
     compared: ArmComparison  # the arms over the tasks that all of them have graded
-    runs: Mapping[str, Entry]  # of each arm; past its own budget nothing is known of it
+    runs: Mapping[str, LeaderboardEntry]  # of each arm; past its own budget nothing is known of it
     opening_s: float  # the budget to begin with
     by_budget: dict[float, ArmComparison] = field(
         default_factory=dict
@@ -93,7 +93,7 @@ class Card:
     @property
     def device(self) -> str:
         """Where it was measured."""
-        return self.source.runs[0].device.removesuffix(f", {ELSEWHERE}")
+        return self.source.runs[0].device.removesuffix(f", {MEASURED_ELSEWHERE}")
 
     @property
     def disturbance(self) -> str:
@@ -122,7 +122,7 @@ class Card:
         return self.by_budget[end_s]
 
 
-def make_card(session: Session, source: AnswerSource) -> Card | None:
+def build_answer(session: Session, source: AnswerSource) -> FirstPageAnswer | None:
     """The comparison from this source; None while its runs have no graded task in common."""
     runs = {str(run.id): run for run in source.runs}
     stored = {name: get_run(session, run.id) for name, run in runs.items()}
@@ -130,4 +130,4 @@ def make_card(session: Session, source: AnswerSource) -> Card | None:
     if compared is None:
         return None
     opening_s = choose_opening_budget(compared.curves, min(run.budget_s for run in source.runs))
-    return Card(source, compared, runs, opening_s)
+    return FirstPageAnswer(source, compared, runs, opening_s)

@@ -13,40 +13,42 @@ from sqlalchemy.orm import Session
 from app.core.states import RunState
 from app.core.versioned_cache import VersionedCache
 from app.first_page import repository
-from app.first_page.answer import AnswerSource, Card, make_card
+from app.first_page.answer import AnswerSource, FirstPageAnswer, build_answer
 from app.first_page.repository import EndedStudy
-from app.leaderboard.entries import ELSEWHERE, Entry
+from app.leaderboard.entries import MEASURED_ELSEWHERE, LeaderboardEntry
 from app.studies.models import ARM
 from evaluation.metrics import BUDGET_GRID
 
-ENOUGH = 20  # common tasks: fewer give no answer
-COMPARED = 8  # runs that an answer without a study compares: reading the samples of one takes tenths of a second
-KEPT = 20  # answers
+MIN_COMMON_TASKS = 20  # common tasks: fewer give no answer
+MAX_COMPARED_RUNS = (
+    8  # runs that an answer without a study compares: reading the samples of one takes tenths of a second
+)
+MAX_CACHED = 20  # answers
 
 
-class Cards:
+class FirstPageAnswerCache:
     """The answers, each computed again when its source has changed. Threads may share it."""
 
     def __init__(self) -> None:
-        self._kept: VersionedCache[uuid.UUID | None, Card | None] = VersionedCache(KEPT)
+        self._kept: VersionedCache[uuid.UUID | None, FirstPageAnswer | None] = VersionedCache(MAX_CACHED)
 
-    def read(self, session: Session, sources: Sequence[AnswerSource]) -> Card | None:
+    def read(self, session: Session, sources: Sequence[AnswerSource]) -> FirstPageAnswer | None:
         """The answer of the first of the `sources` that gives one over ENOUGH tasks; None where none does."""
         for source in sources:
             key = source.study.id if source.study else None
             compared = source if source.study else replace(source, runs=_select_best(source.runs))
-            card = self._kept.get(key, compared.version, partial(make_card, session, compared))
-            if card is not None and card.n_tasks >= ENOUGH:
+            card = self._kept.get(key, compared.version, partial(build_answer, session, compared))
+            if card is not None and card.n_tasks >= MIN_COMMON_TASKS:
                 return card
         return None
 
 
-def list_sources(session: Session, entries: Sequence[Entry]) -> list[AnswerSource]:
+def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[AnswerSource]:
     """What may give an answer over ENOUGH tasks, the best first; of equal ones studies, then the newest.
 
     `entries` are the newest first.
     """
-    own_code, by_id = repository.list_own_code(session), {run.id: run for run in entries}
+    own_code, by_id = repository.list_own_code_hashes(session), {run.id: run for run in entries}
     found = []
     for study in repository.list_ended_studies(session):
         runs = [by_id[run_id] for run_id in study.run_ids if run_id in by_id]
@@ -54,23 +56,25 @@ def list_sources(session: Session, entries: Sequence[Entry]) -> list[AnswerSourc
             found.append(AnswerSource(runs, len(runs), runs[0].dataset_sha256 in own_code, study))
     for runs in _list_groups(entries):
         found.append(AnswerSource(runs, len(runs), runs[0].dataset_sha256 in own_code))
-    return sorted((source for source in found if source.n_tasks >= ENOUGH), key=lambda source: source.preference)
+    return sorted(
+        (source for source in found if source.n_tasks >= MIN_COMMON_TASKS), key=lambda source: source.preference
+    )
 
 
-def find_newest_run(entries: Sequence[Entry]) -> Entry | None:
+def find_newest_run(entries: Sequence[LeaderboardEntry]) -> LeaderboardEntry | None:
     """The newest run of this service that could give an answer with ENOUGH tasks. `entries` are the newest first."""
     return next((run for run in entries if _can_answer(run)), None)
 
 
-def find_own_code(sources: Sequence[AnswerSource], card: Card | None) -> EndedStudy | None:
+def find_own_code_study(sources: Sequence[AnswerSource], card: FirstPageAnswer | None) -> EndedStudy | None:
     """The study over own code that the page leads to beside its answer; None where it is the answer."""
     studies = (source.study for source in sources if source.is_own_code and source.study)
     return None if card and card.source.is_own_code else next(studies, None)
 
 
-def _list_groups(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+def _list_groups(entries: Sequence[LeaderboardEntry]) -> Iterator[list[LeaderboardEntry]]:
     """Runs that compare, outside of studies; if some clocks were disturbed, also the undisturbed runs alone."""
-    groups: defaultdict[object, list[Entry]] = defaultdict(list)
+    groups: defaultdict[object, list[LeaderboardEntry]] = defaultdict(list)
     for run in entries:
         if _can_answer(run) and run.policy != ARM:
             groups[run.group].append(run)
@@ -81,18 +85,20 @@ def _list_groups(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
             yield undisturbed
 
 
-def _can_answer(run: Entry) -> bool:
+def _can_answer(run: LeaderboardEntry) -> bool:
     """Whether the run is of a kind that can give an answer: finished here, with times of its own."""
-    return run.state is RunState.FINISHED and not run.throughput and run.label != ELSEWHERE and not run.archived
+    return (
+        run.state is RunState.FINISHED and not run.throughput and run.label != MEASURED_ELSEWHERE and not run.archived
+    )
 
 
-def _select_best(runs: Sequence[Entry]) -> list[Entry]:
+def _select_best(runs: Sequence[LeaderboardEntry]) -> list[LeaderboardEntry]:
     """The runs to compare, at most COMPARED: those that lead at the most budgets, then those with the best curves."""
     shares = {run.id: [run.curve.at(budget) for budget in BUDGET_GRID] for run in runs}
     best = [max(at) for at in zip(*shares.values(), strict=True)]
 
-    def merit(run: Entry) -> tuple[int, float]:
+    def merit(run: LeaderboardEntry) -> tuple[int, float]:
         own = shares[run.id]
         return sum(a == b for a, b in zip(own, best, strict=True)), sum(first for first, _ in own)
 
-    return sorted(runs, key=merit, reverse=True)[:COMPARED]
+    return sorted(runs, key=merit, reverse=True)[:MAX_COMPARED_RUNS]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.first_page.answer import Card
-from app.leaderboard.entries import Entry
+from app.first_page.answer import FirstPageAnswer
+from app.leaderboard.entries import LeaderboardEntry
 from app.web.ui.display import shorten_model
 from evaluation.metrics import Curve
 from evaluation.studies.answer import BudgetAnswer, choose_arm
@@ -27,7 +27,7 @@ class ModelRow:
     """
 
     model: str  # a short name that tells it from the others
-    run: Entry
+    run: LeaderboardEntry
     standing: Standing
     share: float  # at the chosen budget, or at the run's own if that is smaller
     interval: tuple[float, float]  # of `share`, Wilson's
@@ -58,7 +58,7 @@ class ModelsAtBudget:
         return [row for row in self.rows if row.standing == standing]
 
 
-def rank_models(card: Card, budget_s: float) -> ModelsAtBudget:
+def rank_models(card: FirstPageAnswer, budget_s: float) -> ModelsAtBudget:
     """The models of the card at a budget."""
     answer, shown_s = card.at(budget_s), min(budget_s, card.budget_s)
     columns_s = sorted({shown_s, *(column_s for column_s in COLUMNS_S if column_s <= card.budget_s)})
@@ -78,7 +78,7 @@ def _name_models(targets: Sequence[str]) -> Mapping[str, str]:
     return short if len(set(short.values())) == len(targets) else {target: target for target in targets}
 
 
-def _choose_configuration(card: Card, target: str, budget_s: float, answer: BudgetAnswer | None) -> str:
+def _choose_configuration(card: FirstPageAnswer, target: str, budget_s: float, answer: BudgetAnswer | None) -> str:
     """The arm that stands for a model: the one to use, by the rule that chooses among all arms."""
     if answer and answer.use and card.runs[answer.use].target == target:
         return answer.use
@@ -92,7 +92,7 @@ def _choose_configuration(card: Card, target: str, budget_s: float, answer: Budg
     return compared.arms[places[0] if leader is None else leader].name
 
 
-def _compute_share(card: Card, target: str, budget_s: float) -> float | None:
+def _compute_share(card: FirstPageAnswer, target: str, budget_s: float) -> float | None:
     """Pass@First of the model's best configuration at a budget; None where none had so much time."""
     arm = _choose_configuration(card, target, budget_s, card.at(budget_s))
     if card.runs[arm].budget_s < budget_s:
@@ -101,7 +101,12 @@ def _compute_share(card: Card, target: str, budget_s: float) -> float | None:
 
 
 def _make_row(
-    card: Card, arm: str, model: str, shown_s: float, shares: Sequence[float | None], answer: BudgetAnswer | None
+    card: FirstPageAnswer,
+    arm: str,
+    model: str,
+    shown_s: float,
+    shares: Sequence[float | None],
+    answer: BudgetAnswer | None,
 ) -> ModelRow:
     run, compared = card.runs[arm], card.compared
     place = [one.name for one in compared.arms].index(arm)
@@ -119,7 +124,7 @@ def _make_row(
     )
 
 
-def _compare_with_used(card: Card, target: str, answer: BudgetAnswer | None) -> tuple[Standing, str | None]:
+def _compare_with_used(card: FirstPageAnswer, target: str, answer: BudgetAnswer | None) -> tuple[Standing, str | None]:
     """(what is shown about a model, its undecided configuration): "worse" if all its configurations are."""
     if answer is None or answer.use is None:
         return "undecided", None
@@ -132,7 +137,7 @@ def _compare_with_used(card: Card, target: str, answer: BudgetAnswer | None) -> 
     return "as_good" if any(card.runs[arm].target == target for arm in answer.as_good) else "worse", None
 
 
-def _count_tasks_to_decide(card: Card, answer: BudgetAnswer, against: str) -> int | None:
+def _count_tasks_to_decide(card: FirstPageAnswer, answer: BudgetAnswer, against: str) -> int | None:
     compared = card.compare_at(answer.budget_s)
     places = {arm.name: place for place, arm in enumerate(compared.arms)}
     return compared.decide("first", places[answer.use or ""], places[against], answer.budget_s).tasks_to_decide

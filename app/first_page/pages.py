@@ -9,20 +9,26 @@ from flask import Blueprint, render_template, request
 
 from app.core.errors import BadInputError
 from app.core.states import OPEN_RUN_STATES
-from app.first_page.answer import AnswerSource, Card
-from app.first_page.cards import ENOUGH, Cards, find_newest_run, find_own_code, list_sources
+from app.first_page.answer import AnswerSource, FirstPageAnswer
+from app.first_page.cards import (
+    MIN_COMMON_TASKS,
+    FirstPageAnswerCache,
+    find_newest_run,
+    find_own_code_study,
+    list_sources,
+)
 from app.first_page.models_at_budget import ModelsAtBudget, rank_models
 from app.first_page.sentences import describe_models
-from app.leaderboard.entries import Entries
+from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import MIN_TASKS
 from app.runs.forms import parse_budget
 from app.runs.labels import assign_series
 from app.runs.repository import RunFilter, list_runs
-from app.studies.loading import reference_to_load
+from app.studies.loading import has_unloaded_reference
 from app.web.http.web import get_context, get_session, get_singleton
 from app.web.ui.charts.axes import HALF
 from app.web.ui.charts.chart import Chart, ChartCurve
-from app.web.ui.charts.curves import pass_curves
+from app.web.ui.charts.curves import draw_pass_curves
 from evaluation.studies.analysis import list_study_budgets
 
 bp = Blueprint("first_page", __name__)
@@ -37,7 +43,7 @@ def index() -> str:
         asked_s = parse_budget(request.args.get("budget"))
     except BadInputError as problem:
         error = str(problem)
-    entries = get_singleton(Entries).read(get_session())
+    entries = get_singleton(LeaderboardCache).read(get_session())
     sources = list_sources(get_session(), entries)
     card, has_failed = _read_card(sources)
     newest = find_newest_run(entries)
@@ -48,8 +54,8 @@ def index() -> str:
             has_failed=has_failed,
             is_empty=is_empty,
             newest=newest,
-            enough=ENOUGH,
-            reference=reference_to_load(get_context()) if is_empty else False,
+            enough=MIN_COMMON_TASKS,
+            reference=has_unloaded_reference(get_context()) if is_empty else False,
             working=len(list_runs(get_session(), RunFilter(states=OPEN_RUN_STATES))) if is_empty else 0,
         )
     budget_s = asked_s or card.opening_s
@@ -64,22 +70,22 @@ def index() -> str:
         grid=list_study_budgets(card.compared.end_s),
         error=error,
         newest=None if card.measured_here else newest,
-        own_code=find_own_code(sources, card),
-        enough=ENOUGH,
+        own_code=find_own_code_study(sources, card),
+        enough=MIN_COMMON_TASKS,
         min_tasks=MIN_TASKS,
     )
 
 
-def _read_card(sources: Sequence[AnswerSource]) -> tuple[Card | None, bool]:
+def _read_card(sources: Sequence[AnswerSource]) -> tuple[FirstPageAnswer | None, bool]:
     """(the answer, whether it cannot be computed)."""
     try:
-        return get_singleton(Cards).read(get_session(), sources), False
+        return get_singleton(FirstPageAnswerCache).read(get_session(), sources), False
     except Exception:
         log.exception("the answer of the first page could not be computed")
         return None, True
 
 
-def _draw_models(card: Card, found: ModelsAtBudget) -> Chart:
+def _draw_models(card: FirstPageAnswer, found: ModelsAtBudget) -> Chart:
     """The curve of each model's configuration."""
     rows = sorted(found.rows, key=lambda row: row.run.number)
     series = assign_series([row.run.number for row in rows])
@@ -88,4 +94,6 @@ def _draw_models(card: Card, found: ModelsAtBudget) -> Chart:
         for row, colour in zip(rows, series, strict=True)
     ]
     title = "Right answers in time"
-    return pass_curves(curves, title, card.n_tasks, budget=found.shown_s, label_room=150, width=HALF, few_ticks=True)
+    return draw_pass_curves(
+        curves, title, card.n_tasks, budget=found.shown_s, label_room=150, width=HALF, few_ticks=True
+    )

@@ -47,6 +47,6 @@ def list_ended_studies(session: Session) -> list[EndedStudy]:
     return list(found.values())
 
 
-def list_own_code(session: Session) -> set[str]:
+def list_own_code_hashes(session: Session) -> set[str]:
     """The sha256 of each dataset that was made from a project's code."""
     return set(session.scalars(select(Dataset.sha256).where(Dataset.coverage.is_not(None))))

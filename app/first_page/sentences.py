@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from app.first_page.answer import Card
+from app.first_page.answer import FirstPageAnswer
 from app.first_page.models_at_budget import ModelRow, ModelsAtBudget
 from app.studies.sentences import MAX_NAMES, MeasuredStudy, format_margin, format_tasks_to_decide
 from app.web.ui.units import format_count, format_exact_seconds, format_interval, format_percent, format_seconds
@@ -20,7 +20,7 @@ class Headline(NamedTuple):
     details: str  # sentences about the other models
 
 
-def describe_models(card: Card, found: ModelsAtBudget) -> Headline:
+def describe_models(card: FirstPageAnswer, found: ModelsAtBudget) -> Headline:
     """The answer at the budget, which is one that was measured."""
     tasks = format_count(card.n_tasks, "task")
     whose = f" {card.over.whose}" if card.over.whose else f" of {card.over.dataset}"
@@ -39,7 +39,7 @@ def describe_models(card: Card, found: ModelsAtBudget) -> Headline:
     return Headline(card.disturbance + answer, sure, over, " ".join(_describe_others(card, found, used)))
 
 
-def _describe_others(card: Card, found: ModelsAtBudget, used: ModelRow) -> list[str]:
+def _describe_others(card: FirstPageAnswer, found: ModelsAtBudget, used: ModelRow) -> list[str]:
     said = []
     if worse := found.select("worse"):
         said.append(f"It is better than {_list_models(worse)}.")
@@ -62,7 +62,7 @@ def _describe_tasks(tasks: list[int | None], over: MeasuredStudy) -> str:
     return f"About {format_tasks_to_decide(most)} tasks would decide."
 
 
-def _describe_first(card: Card) -> str:
+def _describe_first(card: FirstPageAnswer) -> str:
     """When the first right answer came, if none came within the budget."""
     first_s = card.compared.first_right_s
     if first_s is None:

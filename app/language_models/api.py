@@ -12,7 +12,7 @@ from app.language_models.drafters import DrafterDetails, DrafterDocument
 from app.web.http.operations import declare_operation
 from app.web.http.paging import PageQuery, split_list
 from app.web.http.schemas import ResponseModel
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session
 
 bp = Blueprint("models_api", __name__, url_prefix="/api/v1")
@@ -52,7 +52,7 @@ def index(query: PageQuery) -> ModelPage:
 
 
 @bp.delete("/models/<path:reference>")
-@needs(Scope.ADMIN)
+@require_scope(Scope.ADMIN)
 @declare_operation({200: DeletedModel}, problems=(409,))
 def delete_model(reference: str) -> DeletedModel:
     """Deletes what Bassline placed in this machine's cache for a model. A user's own files and all results stay."""
@@ -71,12 +71,12 @@ def drafters_index(query: PageQuery) -> DrafterPage:
 @declare_operation({200: DrafterDetails})
 def drafter(slug: str) -> DrafterDetails:
     """A trained drafter with the curve of its training, its speeds and its training data."""
-    return drafters.get(get_session(), slug)
+    return drafters.get_drafter(get_session(), slug)
 
 
 @bp.delete("/drafters/<slug>")
-@needs(Scope.ADMIN)
+@require_scope(Scope.ADMIN)
 @declare_operation({204: None})
 def delete(slug: str) -> None:
     """Deletes a trained drafter from the database and from this machine. Results of runs that drafted with it stay."""
-    heads.delete(get_context(), drafters.get(get_session(), slug).target)
+    heads.delete_head(get_context(), drafters.get_drafter(get_session(), slug).target)

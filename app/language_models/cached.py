@@ -16,7 +16,7 @@ State = Literal["ready", "partial", "damaged", "absent"]
 
 
 @dataclass(frozen=True)
-class CachedModel:
+class ModelState:
     """A model by its reference in a run; `bytes` is its size on disk, `download` its size to fetch.
 
     `partial` is an interrupted or running download; the files of a `damaged` model changed after it was cached.
@@ -34,10 +34,10 @@ class CachedModel:
 
 
 @dataclass(frozen=True)
-class Cache:
+class ModelCache:
     """The models of the registry, cached models of other sources, and the bytes free on the cache's disk."""
 
-    models: list[CachedModel]
+    models: list[ModelState]
     free: int | None
 
     @property
@@ -51,7 +51,7 @@ class Cache:
         return sum(model.state == "ready" for model in self.models)
 
 
-def read(cache_dir: Path | None) -> Cache:
+def read_cache(cache_dir: Path | None) -> ModelCache:
     """The cache as it is now (None: the fetcher's default folder). Sizes are compared, nothing is hashed."""
 
     folder = cache_folder(cache_dir)
@@ -59,10 +59,10 @@ def read(cache_dir: Path | None) -> Cache:
     models = [_build_cached_model(model, folder) for model in known]
     models += _iterate_other_models(folder, {model.slug for model in known})
     existing = next((place for place in (folder, *folder.parents) if place.exists()), None)
-    return Cache(models, shutil.disk_usage(existing).free if existing else None)
+    return ModelCache(models, shutil.disk_usage(existing).free if existing else None)
 
 
-def _build_cached_model(model: KnownModel, folder: Path) -> CachedModel:
+def _build_cached_model(model: KnownModel, folder: Path) -> ModelState:
     from decoding.models import fetch, progress  # noqa: PLC0415
 
     info = fetch.find_cached(model.ref, folder)
@@ -71,12 +71,12 @@ def _build_cached_model(model: KnownModel, folder: Path) -> CachedModel:
     on_disk = (
         info.bytes if info else sum(progress.count_folder_bytes(place) for place in (ready, partial) if place.is_dir())
     )
-    return CachedModel(
+    return ModelState(
         model.ref, model.title, model.licence, model.n_parameters, model.bytes, model.sha256, state, on_disk, model.slug
     )
 
 
-def _iterate_other_models(folder: Path, known: set[str]) -> Iterator[CachedModel]:
+def _iterate_other_models(folder: Path, known: set[str]) -> Iterator[ModelState]:
     from decoding.models import manifest  # noqa: PLC0415
 
     for record in sorted((folder / "models").glob(f"*/{manifest.FILENAME}")):
@@ -86,4 +86,4 @@ def _iterate_other_models(folder: Path, known: set[str]) -> Iterator[CachedModel
         state: State = "ready" if info.is_intact(times=False) else "damaged"
         own = info.bytes if info.folder == record.parent else 0  # a user's folder is used in place
         facts = (info.ref, info.name, info.licence, info.n_parameters, None, info.sha256)
-        yield CachedModel(*facts, state, own, record.parent.name)
+        yield ModelState(*facts, state, own, record.parent.name)

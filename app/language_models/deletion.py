@@ -56,7 +56,9 @@ def delete_model(ctx: Context, reference: str) -> DeletedModel:
     """
     from decoding.models import fetch  # noqa: PLC0415 (slow to import)
 
-    models = (model for model in cached.read(ctx.settings.cache_dir).models if reference in (model.ref, model.slug))
+    models = (
+        model for model in cached.read_cache(ctx.settings.cache_dir).models if reference in (model.ref, model.slug)
+    )
     model = next(models, None)
     if model is None or not model.bytes:
         raise NotFoundError(

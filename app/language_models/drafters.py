@@ -102,7 +102,7 @@ def list_drafters(session: Session) -> list[DrafterDetails]:
     return sorted(found, key=lambda drafter: drafter.target)
 
 
-def get(session: Session, slug: str) -> DrafterDetails:
+def get_drafter(session: Session, slug: str) -> DrafterDetails:
     """The trained drafter of this name. Raises NotFoundError."""
     for drafter in list_drafters(session):
         if drafter.slug == slug:

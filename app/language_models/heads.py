@@ -24,7 +24,7 @@ from decoding.models.head_folder import CONFIG, WEIGHTS
 from decoding.models.trained_heads import HeadRecord
 
 
-def publish(ctx: Context, target: str) -> HeadRecord:
+def publish_head(ctx: Context, target: str) -> HeadRecord:
     """Store this machine's head of a target in the database, in place of an earlier one; return its record.
 
     Raises ModelError if the target has no head here, or a damaged one, and BadInputError for a name of a target that
@@ -49,7 +49,7 @@ def publish(ctx: Context, target: str) -> HeadRecord:
     return record
 
 
-def delete(ctx: Context, target: str) -> None:
+def delete_head(ctx: Context, target: str) -> None:
     """Delete the head of a target from the database and from this machine. Raises NotFoundError, and ConflictError
     where its files cannot be removed.
 
@@ -67,7 +67,7 @@ def delete(ctx: Context, target: str) -> None:
         raise NotFoundError(f"{target} has no trained drafter: `bassline drafter list` shows all")
 
 
-def fetch(ctx: Context, target: str) -> None:
+def fetch_head(ctx: Context, target: str) -> None:
     """Install the published head of a target on this machine, unless it already has this one or a newer one.
 
     A worker calls it before it loads an engine with a head. Nothing happens where no head was published. Raises

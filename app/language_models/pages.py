@@ -15,7 +15,7 @@ from app.core.errors import ConflictError, NotFoundError
 from app.core.states import Scope
 from app.language_models import cached, deletion, drafters, heads
 from app.language_models.drafters import DrafterSpeed
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session
 from app.workers import service as workers
 from app.workers.service import is_alive
@@ -50,7 +50,7 @@ def build_speed_table(speeds: Sequence[DrafterSpeed]) -> SpeedTable | None:
     if not known:
         return None
     places = sorted({(temperature, batch) for _, temperature, batch in known})
-    drafters = sorted({drafter for drafter, _, _ in known}, key=_place)
+    drafters = sorted({drafter for drafter, _, _ in known}, key=_get_drafter_order)
     return SpeedTable(
         [(t, [b for _, b in group]) for t, group in groupby(places, key=lambda place: place[0])],
         [(d, [_build_cell(known.get((d, *at)), known.get((PLAIN, *at))) for at in places]) for d in drafters],
@@ -61,7 +61,7 @@ def _build_cell(value: float | None, plain: float | None) -> SpeedCell:
     return SpeedCell(value, value / plain if value is not None and plain else None)
 
 
-def _place(drafter: str) -> tuple[int, str]:
+def _get_drafter_order(drafter: str) -> tuple[int, str]:
     return (_ORDER.index(drafter) if drafter in _ORDER else len(_ORDER), drafter)
 
 
@@ -75,7 +75,7 @@ def index() -> str:
 
 
 @bp.post("/models/<slug>/delete")
-@needs(Scope.ADMIN)
+@require_scope(Scope.ADMIN)
 def delete_model(slug: str) -> Response | tuple[str, int]:
     """Deletes a model from this machine's cache. Results of runs that name it stay."""
     try:
@@ -87,7 +87,7 @@ def delete_model(slug: str) -> Response | tuple[str, int]:
 
 def _render_models(fault: str = "") -> str:
     alive = [worker for worker in workers.list_workers(get_session()) if is_alive(worker, get_utc_time())]
-    cache = cached.read(get_context().settings.cache_dir)
+    cache = cached.read_cache(get_context().settings.cache_dir)
     return render_template(
         "language_models/index.html",
         cache=cache,
@@ -102,7 +102,7 @@ def _render_models(fault: str = "") -> str:
 @bp.get("/models/drafters/<slug>")
 def drafter(slug: str) -> str:
     """A trained drafter: its target, its training, and its speeds. Raises NotFoundError."""
-    found = drafters.get(get_session(), slug)
+    found = drafters.get_drafter(get_session(), slug)
     target = shlex.quote(found.target)
     return render_template(
         "language_models/drafter.html",
@@ -117,8 +117,8 @@ def drafter(slug: str) -> str:
 
 
 @bp.post("/models/drafters/<slug>/delete")
-@needs(Scope.ADMIN)
+@require_scope(Scope.ADMIN)
 def delete(slug: str) -> Response:
     """Deletes a trained drafter. Results of runs that drafted with it stay. Raises NotFoundError."""
-    heads.delete(get_context(), drafters.get(get_session(), slug).target)
+    heads.delete_head(get_context(), drafters.get_drafter(get_session(), slug).target)
     return redirect(url_for("models.index"), 303)

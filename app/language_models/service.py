@@ -35,7 +35,7 @@ def list_drafter_choices() -> list[tuple[str, str]]:
     return lookups + [(name, f"for {targets}") for name in trained if targets]
 
 
-DRAFTERS = {
+DRAFTER_LABELS = {
     "sibling": "sibling: reuse text of the other samples (recommended)",
     "none": "none: regular decoding",
     "ngram": "ngram: reuse text of the prompt and the sample itself",
@@ -46,8 +46,10 @@ DRAFTERS = {
 def list_drafter_options() -> list[tuple[str, str]]:
     """(drafter, words) of each choice in a form: DRAFTERS, trained heads, and all models of the registry."""
     known = list_drafter_choices()
-    explained = [(name, DRAFTERS[name]) for name in DRAFTERS if name in dict(known)]
-    others = [(name, f"{name}: trained head {note}" if note else name) for name, note in known if name not in DRAFTERS]
+    explained = [(name, DRAFTER_LABELS[name]) for name in DRAFTER_LABELS if name in dict(known)]
+    others = [
+        (name, f"{name}: trained head {note}" if note else name) for name, note in known if name not in DRAFTER_LABELS
+    ]
     models = [(model.ref, f"{model.ref}: a smaller model") for model in list_models()]
     return [*explained, *others, *models]
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from app.annotations.schemas import ArchivedQuery
 from app.core.db.storable import Text
 from app.leaderboard.columns import BoardPage, make_board_row
-from app.leaderboard.entries import Entries
+from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import rank_runs
 from app.web.http.operations import declare_operation
 from app.web.http.paging import split_list
@@ -30,7 +30,7 @@ class BoardQuery(ArchivedQuery):
 @declare_operation({200: BoardPage})
 def index(query: BoardQuery) -> BoardPage:
     """Runs by Pass@First within a budget."""
-    runs = get_singleton(Entries).read(get_session())
+    runs = get_singleton(LeaderboardCache).read(get_session())
     rows = rank_runs(runs, query.budget, dataset=query.dataset, target=query.target, archived=query.archived)
     page, following = split_list(rows, query, lambda row: str(row.run.id))
     return BoardPage(rows=[make_board_row(row) for row in page], next=following)

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.leaderboard.columns import COLUMNS
-from app.leaderboard.entries import ELSEWHERE, Entry, label_entries
+from app.leaderboard.entries import MEASURED_ELSEWHERE, LeaderboardEntry, label_entries
 from app.leaderboard.service import LeaderboardRow
 from app.runs.labels import assign_series, drop_shared_words
 from app.web.ui.charts.axes import HALF
 from app.web.ui.charts.chart import Chart, ChartCurve
-from app.web.ui.charts.curves import pass_curves
+from app.web.ui.charts.curves import draw_pass_curves
 
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
 ROWS_SHOWN = 10  # of the first group, unless the reader asks for all rows
@@ -29,7 +29,7 @@ SORTS = {key: column.label for column in COLUMNS for key in (column.key, f"-{col
 
 
 @dataclass
-class Group:
+class RunGroup:
     """Runs in one table: all ranked, or all unranked.
 
     If `compares`, all runs used the same tasks and device and were timed alike. Only such
@@ -43,7 +43,7 @@ class Group:
     labels: Mapping[uuid.UUID, str] = field(default_factory=dict)  # a short name of each run
 
     @property
-    def run(self) -> Entry:
+    def run(self) -> LeaderboardEntry:
         """One of its runs; in a group that compares all have its dataset, device and number of tasks."""
         return self.rows[0].run
 
@@ -55,7 +55,7 @@ class Group:
     @property
     def is_elsewhere(self) -> bool:
         """Whether another machine measured its runs."""
-        return self.run.label == ELSEWHERE
+        return self.run.label == MEASURED_ELSEWHERE
 
     @property
     def ranked(self) -> bool:
@@ -64,7 +64,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
+class LeadChart:
     """The chart of the first group, if its runs compare; `series` gives the runs that are drawn their colours."""
 
     chart: Chart | None = None
@@ -73,7 +73,7 @@ class Lead:
 
 def arrange_groups(
     rows: Sequence[LeaderboardRow], budget: float, sort: str, *, whole: bool
-) -> tuple[list[Group], Lead, int]:
+) -> tuple[list[RunGroup], LeadChart, int]:
     """(the groups to show, the chart, how many other groups there are): order: measured here, then
     whole datasets, then those that compare, over many tasks, of many runs.
 
@@ -84,7 +84,7 @@ def arrange_groups(
         key=lambda g: (g.is_elsewhere, not g.ranked, not g.compares, -g.run.n_tasks * g.compares, -len(g.rows)),
     )
     shown = [group for place, group in enumerate(found) if whole or group.ranked or place < GROUPS_SHOWN]
-    lead = _draw(shown[0], budget) if shown and shown[0].compares else Lead()
+    lead = _draw_lead_chart(shown[0], budget) if shown and shown[0].compares else LeadChart()
     for place, group in enumerate(shown):
         group.total = len(group.rows)
         names = drop_shared_words([row.run.name for row in group.rows])
@@ -98,7 +98,7 @@ def arrange_groups(
     return shown, lead, len(found) - len(shown)
 
 
-def _group_rows(rows: Sequence[LeaderboardRow]) -> list[Group]:
+def _group_rows(rows: Sequence[LeaderboardRow]) -> list[RunGroup]:
     """The rows by what compares; unranked runs that compare with none together, by dataset and device."""
     by_key: defaultdict[object, list[LeaderboardRow]] = defaultdict(list)
     for row in rows:
@@ -109,9 +109,9 @@ def _group_rows(rows: Sequence[LeaderboardRow]) -> list[Group]:
         if run.label is not None and len(members) == 1:
             alone[run.dataset_sha256, run.device].append(members[0])
         else:
-            found.append(Group(members, compares=True))
+            found.append(RunGroup(members, compares=True))
     only_one = not found and len(rows) == 1  # the chart of a user's first run, which nothing could be mixed with
-    return [*found, *(Group(members, compares=only_one) for members in alone.values())]
+    return [*found, *(RunGroup(members, compares=only_one) for members in alone.values())]
 
 
 def _sort_rows(rows: list[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
@@ -126,7 +126,7 @@ def _sort_rows(rows: list[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
     return ordered + [row for row in rows if column.value(row) is None]
 
 
-def _draw(group: Group, budget: float) -> Lead:
+def _draw_lead_chart(group: RunGroup, budget: float) -> LeadChart:
     """The curves of the best runs at their own budgets: the slider must not change which are drawn."""
     runs = sorted(
         (row.run for row in group.rows),
@@ -141,5 +141,5 @@ def _draw(group: Group, budget: float) -> Lead:
     ]
     part = "" if group.ranked else f", {one.n_tasks} of {one.dataset_tasks} tasks,"
     title = f"Pass@First against the budget, {one.dataset}{part} on {one.device}"
-    chart = pass_curves(curves, title, one.n_tasks, budget=budget, label_room=176, width=HALF)
-    return Lead(chart, series)
+    chart = draw_pass_curves(curves, title, one.n_tasks, budget=budget, label_room=176, width=HALF)
+    return LeadChart(chart, series)

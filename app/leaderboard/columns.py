@@ -20,7 +20,7 @@ from app.web.http.schemas import ResponseModel
 from app.web.ui import tables
 from app.web.ui.units import format_interval, format_milliseconds, format_percent, format_seconds
 
-Read = Callable[[LeaderboardRow], Any]
+RowValue = Callable[[LeaderboardRow], Any]
 
 
 class BoardRow(ResponseModel):
@@ -120,8 +120,8 @@ class Column:
 
     key: str  # stands in addresses (`?sort=`)
     label: str
-    value: Read  # what it shows and orders the rows by; rows where it is None come last
-    unit: Callable[..., str]  # the value as text
+    value: RowValue  # what it shows and orders the rows by; rows where it is None come last
+    format_value: Callable[..., str]  # the value as text
     about: str  # on the page About, like `formula`
     note: Callable[[LeaderboardRow], str] = lambda _: ""  # in small type below the text
     share: Callable[[LeaderboardRow], tuple[float, float, float]] | None = (
@@ -129,14 +129,14 @@ class Column:
     )
     descending: bool = True
     of_tasks: bool = False  # a share of the run's tasks: their number decides its decimals
-    tie: Read = lambda _: 0  # orders rows whose values are equal
+    tie: RowValue = lambda _: 0  # orders rows whose values are equal
     formula: str = ""
     numeric: bool = True
     printed: bool = False  # in the table of the command line, which has room for few
 
     def text(self, row: LeaderboardRow) -> str:
         """The value for people."""
-        return self.unit(self.value(row), *([row.run.n_tasks] if self.of_tasks else ()))
+        return self.format_value(self.value(row), *([row.run.n_tasks] if self.of_tasks else ()))
 
 
 COLUMNS = (

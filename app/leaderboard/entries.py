@@ -21,12 +21,14 @@ from app.runs.models import Run
 from app.runs.results import Figures
 from evaluation.metrics import Curve
 
-ELSEWHERE = "measured elsewhere"  # also in the name of the device, so that no chart mixes these runs with others
+MEASURED_ELSEWHERE = (
+    "measured elsewhere"  # also in the name of the device, so that no chart mixes these runs with others
+)
 READ_ALL_FROM = 100  # changed runs; from here on, one query without ids is cheaper than one that lists them
 
 
 @dataclass(frozen=True)
-class Entry:
+class LeaderboardEntry:
     """A run on the leaderboard, independent of a budget: immutable values that threads share.
 
     Where `Run` has a column of the same name, that is its value unless a comment says otherwise.
@@ -70,13 +72,13 @@ class Entry:
         return self.dataset_sha256, self.device, self.throughput, self.tasks
 
 
-def label_entries(runs: Sequence[Entry]) -> dict[uuid.UUID, str]:
+def label_entries(runs: Sequence[LeaderboardEntry]) -> dict[uuid.UUID, str]:
     """A distinct label for each run, by id."""
     names, settings, created = ([getattr(run, name) for run in runs] for name in ("name", "settings", "created_at"))
     return {run.id: label for run, label in zip(runs, shorten_labels(names, settings, created), strict=True)}
 
 
-class Entries:
+class LeaderboardCache:
     """A cache of all entries. Reads a run again when its result has changed; threads may share it.
 
     Changes of `archived` or of the colour number are taken from the version without reading the run.
@@ -85,9 +87,9 @@ class Entries:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._versions: list[Version] = []
-        self._entries: list[Entry] = []
+        self._entries: list[LeaderboardEntry] = []
 
-    def read(self, session: Session) -> list[Entry]:
+    def read(self, session: Session) -> list[LeaderboardEntry]:
         """The evaluation runs that have ended with at least one graded task, newest first; archived ones, too."""
         versions = repository.list_versions(session)
         with self._lock:
@@ -97,21 +99,21 @@ class Entries:
                 read = _read(session, changed) if changed else {}
                 both = ((read.get(version.id) or known.get(version.result), version) for version in versions)
                 found = [(entry, version) for entry, version in both if entry]  # one may be deleted
-                self._entries = [replace(entry, **version.notes) for entry, version in found]
+                self._entries = [replace(entry, **version.mutable_fields) for entry, version in found]
                 # A result that was read now may be newer than the version.
-                self._versions = [Version(*entry.result, **version.notes) for entry, version in found]
+                self._versions = [Version(*entry.result, **version.mutable_fields) for entry, version in found]
             return self._entries
 
 
-def _read(session: Session, changed: Collection[uuid.UUID]) -> dict[uuid.UUID, Entry]:
+def _read(session: Session, changed: Collection[uuid.UUID]) -> dict[uuid.UUID, LeaderboardEntry]:
     runs = repository.load_runs_with_curves(session, changed if len(changed) < READ_ALL_FROM else None)
     return {run.id: _build_entry(run) for run in runs}
 
 
-def _build_entry(run: Run) -> Entry:
+def _build_entry(run: Run) -> LeaderboardEntry:
     stored = run.curve
     assert stored is not None
-    columns = set(Run.__table__.columns.keys()) & {field.name for field in fields(Entry)}
+    columns = set(Run.__table__.columns.keys()) & {field.name for field in fields(LeaderboardEntry)}
     values: dict[str, Any] = {name: getattr(run, name) for name in columns}
     values |= {
         "result": (run.id, run.state, run.finished_at),
@@ -120,7 +122,7 @@ def _build_entry(run: Run) -> Entry:
         "dataset": run.dataset.name,
         "dataset_sha256": run.dataset.sha256,
         "dataset_tasks": run.dataset.n_tasks,
-        "device": f"{run.device_label}, {ELSEWHERE}" if run.measured_elsewhere else run.device_label,
+        "device": f"{run.device_label}, {MEASURED_ELSEWHERE}" if run.measured_elsewhere else run.device_label,
         "toolchain": run.provenance.get("toolchain", ""),
         "n_tasks": stored.n_tasks,
         "tasks": stored.tasks,
@@ -129,12 +131,12 @@ def _build_entry(run: Run) -> Entry:
         "fingerprint": compute_fingerprint(run),
         "settings": list_setting_words(run),
     }
-    return Entry(**values)
+    return LeaderboardEntry(**values)
 
 
 def _label(run: Run, n_tasks: int) -> str | None:
     if run.measured_elsewhere:
-        return ELSEWHERE  # another machine measured its seconds
+        return MEASURED_ELSEWHERE  # another machine measured its seconds
     if run.state is not RunState.FINISHED:
         return str(run.state)
     if run.throughput:

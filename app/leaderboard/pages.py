@@ -8,7 +8,7 @@ from app.annotations.pages import is_asking_for_archived
 from app.core.errors import BadInputError
 from app.leaderboard import board
 from app.leaderboard.columns import COLUMNS, format_csv
-from app.leaderboard.entries import Entries
+from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import MIN_TASKS, rank_runs
 from app.runs.forms import parse_budget
 from app.web.http.web import get_session, get_singleton, parse_ids
@@ -24,7 +24,7 @@ def index() -> str:
     """All groups at `?budget=` seconds, at most the longest that was measured, ordered by `?sort=`."""
     dataset, target = request.args.get("dataset", ""), request.args.get("target", "")
     archived = is_asking_for_archived()
-    everything = get_singleton(Entries).read(get_session())
+    everything = get_singleton(LeaderboardCache).read(get_session())
     listed = [run for run in everything if archived or not run.archived]
     longest_s = max((run.budget_s for run in listed), default=10.0)
     error, budget = "", choose_opening_budget([run.curve for run in listed], longest_s)
@@ -69,7 +69,7 @@ def csv() -> Response:
     """The rows at `?budget=` seconds as CSV, with `?runs=` of these runs alone; unranked runs have a label."""
     budget = parse_budget(request.args.get("budget"))
     dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
-    everything = get_singleton(Entries).read(get_session())
+    everything = get_singleton(LeaderboardCache).read(get_session())
     rows = rank_runs(everything, budget, dataset=dataset, target=target, archived=is_asking_for_archived())
     if "runs" in request.args:
         only = set(parse_ids("runs", request.args))

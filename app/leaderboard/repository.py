@@ -33,7 +33,7 @@ class Version(NamedTuple):
         return self[:3]
 
     @property
-    def notes(self) -> dict[str, Any]:
+    def mutable_fields(self) -> dict[str, Any]:
         """The rest, by name."""
         return dict(list(self._asdict().items())[3:])
 

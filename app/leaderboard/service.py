@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.core.errors import BadInputError
-from app.leaderboard.entries import Entry
+from app.leaderboard.entries import LeaderboardEntry
 from evaluation.metrics import compute_wilson_interval
 
 MIN_TASKS = 50  # with fewer, the interval of a share is wider than 25 points
@@ -22,7 +22,7 @@ class LeaderboardRow:
     the run stopped there, so its shares are lower bounds). Intervals are Wilson's at 95 %.
     """
 
-    run: Entry
+    run: LeaderboardEntry
     budget_s: float
     capped: bool
     pass_first: float
@@ -57,7 +57,7 @@ class LeaderboardRow:
 
 
 def rank_runs(
-    runs: Iterable[Entry],
+    runs: Iterable[LeaderboardEntry],
     budget_s: float | None = None,
     *,
     dataset: str | None = None,
@@ -74,13 +74,13 @@ def rank_runs(
         raise BadInputError(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
     rows = [_build_row(run, budget_s) for run in runs if archived or not run.archived]
     rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
-    _place(rows)
+    _assign_places(rows)
     return [
         row for row in rows if (not dataset or row.run.dataset == dataset) and (not target or row.run.target == target)
     ]
 
 
-def _place(rows: Iterable[LeaderboardRow]) -> None:
+def _assign_places(rows: Iterable[LeaderboardRow]) -> None:
     """Gives the rows, which are in the order of their shares, their places in their groups."""
     groups: defaultdict[object, list[LeaderboardRow]] = defaultdict(list)
     for row in rows:
@@ -93,6 +93,6 @@ def _place(rows: Iterable[LeaderboardRow]) -> None:
             above = row
 
 
-def _build_row(run: Entry, budget_s: float | None) -> LeaderboardRow:
+def _build_row(run: LeaderboardEntry, budget_s: float | None) -> LeaderboardRow:
     budget = min(budget_s or run.budget_s, run.budget_s)
     return LeaderboardRow(run, budget, budget_s is not None and budget < budget_s, *run.curve.at(budget))

@@ -19,34 +19,34 @@ from app.samples.models import Sample
 
 
 class TextAnswers:
-    """Answers of /v1/completions. A streamed choice is `first`, `piece` for each new text, and `last`."""
+    """Answers of /v1/completions. A streamed choice is `build_first`, `build_piece` for each new text, `build_last`."""
 
     def __init__(self, asked: CompletionRequest) -> None:
         self._asked = asked
 
-    def head(self, run: Run, *, streamed: bool) -> dict[str, Any]:
+    def build_head(self, run: Run, *, streamed: bool) -> dict[str, Any]:
         """All but the choices."""
         return _head(run, f"cmpl-{run.id.hex}", "text_completion", self._asked.model)
 
-    def first(self, index: int) -> None:
+    def build_first(self, index: int) -> None:
         """Nothing comes before the text."""
 
-    def piece(self, index: int, text: str) -> dict[str, Any]:
+    def build_piece(self, index: int, text: str) -> dict[str, Any]:
         """New text of a choice."""
         return {"index": index, "text": text, "logprobs": None, "finish_reason": None}
 
-    def last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
+    def build_last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
         """The end of a choice, with the `text` that is still missing."""
         return self._build_end(index, text, sample, _list_tokens(sample))
 
-    def whole(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
+    def build_choice(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
         """A choice that is not streamed. With `echo` it begins with the text and log-probabilities of the prompt.
 
         Raises BadInputError if there was no time to score the prompt.
         """
         if not self._asked.echo:
-            return self.last(index, sample.raw, sample)
-        if self._asked.wanted().prompt_logprobs is not None and task.prompt_logprobs is None:
+            return self.build_last(index, sample.raw, sample)
+        if self._asked.get_logprob_options().prompt_logprobs is not None and task.prompt_logprobs is None:
             raise BadInputError("budget was over before the whole prompt was scored: give more seconds", "budget")
         text, tokens = task.prompt_sent or "", [TokenLogprob(*token) for token in task.prompt_logprobs or []]
         if self._asked.max_tokens:
@@ -55,7 +55,7 @@ class TextAnswers:
 
     def _build_end(self, index: int, text: str, sample: Sample, tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
         if self._asked.logprobs is None:
-            return {**self.piece(index, text), **_end(sample, None)}
+            return {**self.build_piece(index, text), **_end(sample, None)}
         ends = list(accumulate(len(token.text) for token in tokens))
         logprobs = {
             "tokens": [token.text for token in tokens],
@@ -64,7 +64,7 @@ class TextAnswers:
             "top_logprobs": [_map_by_text(token) for token in tokens] if self._asked.logprobs else None,
             "text_offset": [0, *ends[:-1]] if tokens else [],
         }
-        return {**self.piece(index, text), **_end(sample, logprobs)}
+        return {**self.build_piece(index, text), **_end(sample, logprobs)}
 
 
 class ChatAnswers:
@@ -73,24 +73,24 @@ class ChatAnswers:
     def __init__(self, asked: ChatRequest) -> None:
         self._asked = asked
 
-    def head(self, run: Run, *, streamed: bool) -> dict[str, Any]:
+    def build_head(self, run: Run, *, streamed: bool) -> dict[str, Any]:
         """All but the choices."""
         kind = "chat.completion.chunk" if streamed else "chat.completion"
         return _head(run, f"chatcmpl-{run.id.hex}", kind, self._asked.model)
 
-    def first(self, index: int) -> dict[str, Any]:
+    def build_first(self, index: int) -> dict[str, Any]:
         """The role of the speaker."""
         return self._build_delta(index, {"role": "assistant", "content": ""})
 
-    def piece(self, index: int, text: str) -> dict[str, Any]:
+    def build_piece(self, index: int, text: str) -> dict[str, Any]:
         """New text of a choice."""
         return self._build_delta(index, {"content": text})
 
-    def last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
+    def build_last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
         """The end of a choice, with the `text` that is still missing."""
         return {**self._build_delta(index, {"content": text} if text else {}), **self._end(sample)}
 
-    def whole(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
+    def build_choice(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
         """A choice that is not streamed."""
         message = {"role": "assistant", "content": sample.raw, "refusal": None}
         return {"index": index, "message": message, **self._end(sample)}

@@ -19,7 +19,7 @@ from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs import event_stream
 from app.web.http import disconnect, problems
 from app.web.http.schemas import parse_spec
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, note_retry_after
 
 bp = Blueprint("openai_api", __name__)
@@ -33,18 +33,18 @@ class UnknownUrlError(NotFoundError):
 
 
 @bp.post("/v1/completions")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def completions() -> Response | dict[str, Any]:
     """n samples of a prompt within a budget; server-sent events with `"stream": true`."""
-    asked = _request(CompletionRequest)
+    asked = _parse_request(CompletionRequest)
     return _answer_request(asked, TextAnswers(asked))
 
 
 @bp.post("/v1/chat/completions")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def chat_completions() -> Response | dict[str, Any]:
     """n answers to a conversation within a budget; server-sent events with `"stream": true`."""
-    asked = _request(ChatRequest)
+    asked = _parse_request(ChatRequest)
     return _answer_request(asked, ChatAnswers(asked))
 
 
@@ -65,42 +65,42 @@ def show_model(name: str) -> dict[str, Any]:
 
 
 @bp.route("/v1/<path:rest>", methods=["GET", "POST"])
-@needs(Scope.READ)
+@require_scope(Scope.READ)
 def unknown(rest: str) -> Response:
     """Everything else of OpenAI's API. Raises UnknownUrlError."""
     raise UnknownUrlError(f"/v1/{rest} is not offered: use /v1/chat/completions, /v1/completions or /v1/models")
 
 
 @bp.errorhandler(BasslineError)
-def _ours(error: BasslineError) -> tuple[dict[str, Any], int]:
+def _handle_bassline_error(error: BasslineError) -> tuple[dict[str, Any], int]:
     note_retry_after(error)
     return service.build_error_document(error), service.get_status(error)
 
 
 @bp.errorhandler(HTTPException)
-def _http(error: HTTPException) -> tuple[dict[str, Any], int]:
+def _handle_http_error(error: HTTPException) -> tuple[dict[str, Any], int]:
     status = error.code or 500
     kind = "invalid_request_error" if status < 500 else "server_error"
     return {"error": {"message": error.description, "type": kind, "param": None, "code": None}}, status
 
 
 @bp.errorhandler(Exception)
-def _unforeseen(error: Exception) -> tuple[dict[str, Any], int]:
-    return _ours(problems.to_public_error(error))
+def _handle_unexpected_error(error: Exception) -> tuple[dict[str, Any], int]:
+    return _handle_bassline_error(problems.to_public_error(error))
 
 
-def _answer_request(asked: SamplesRequest, form: Answers) -> Response | dict[str, Any]:
+def _answer_request(asked: SamplesRequest, answers: Answers) -> Response | dict[str, Any]:
     ctx, disconnected = get_context(), disconnect.build_disconnect_probe(request.environ)
     with waiting.acquire_slot(ctx) as slot:
         run_id = service.submit(ctx, asked)
         if not asked.stream:
-            return service.answer(ctx, run_id, form, disconnected)
+            return service.answer(ctx, run_id, answers, disconnected)
         slot.callback(waiting.cancel, ctx, run_id)
-        frames = service.stream_frames(ctx, run_id, form, asked.stream_options, disconnected)
+        frames = service.stream_frames(ctx, run_id, answers, asked.stream_options, disconnected)
         return event_stream.build_stream_response(frames, slot.pop_all().close)
 
 
-def _request(kind: type[R]) -> R:
+def _parse_request(kind: type[R]) -> R:
     """The body as a request. Raises BadInputError."""
     if not request.is_json:
         raise BadInputError("the body is not JSON: send it with Content-Type: application/json")

@@ -92,7 +92,7 @@ class StreamOptions(BaseModel):
     continuous_usage_stats: Literal[False] = False
 
 
-class Wanted(NamedTuple):
+class LogprobOptions(NamedTuple):
     """`prompt_logprobs` and `top_logprobs` of decoding.request.Request."""
 
     prompt_logprobs: int | None
@@ -125,11 +125,11 @@ class SamplesRequest(BaseModel, ABC):
 
     @model_validator(mode="before")
     @classmethod
-    def _null_is_the_default(cls, values: Any) -> Any:
+    def _drop_nulls(cls, values: Any) -> Any:
         return {k: v for k, v in values.items() if v is not None} if isinstance(values, dict) else values
 
     @model_validator(mode="after")
-    def _can_be_honoured(self) -> Self:
+    def _require_supported_fields(self) -> Self:
         for name, given in (self.model_extra or {}).items():
             if name in IGNORED or (name, given) == ("best_of", self.n):
                 continue
@@ -142,7 +142,7 @@ class SamplesRequest(BaseModel, ABC):
         return self
 
     @property
-    def longest(self) -> int:
+    def max_sample_tokens(self) -> int:
         """The most tokens of a sample."""
         return MAX_TOKENS
 
@@ -151,9 +151,9 @@ class SamplesRequest(BaseModel, ABC):
         """How the prompts are sent."""
         return "raw"
 
-    def decoding(self, usual_budget_s: float) -> DecodingSpec:
+    def build_decoding_spec(self, usual_budget_s: float) -> DecodingSpec:
         """How the samples are decoded, by default within `usual_budget_s` a prompt. Raises ValidationError."""
-        usual_s = min(usual_budget_s * len(self.tasks()), MAX_BUDGET_S)
+        usual_s = min(usual_budget_s * len(self.build_tasks()), MAX_BUDGET_S)
         return DecodingSpec(
             target=self.model,
             n=self.n,
@@ -161,13 +161,13 @@ class SamplesRequest(BaseModel, ABC):
             temperature=self.temperature,
             top_p=self.top_p,
             seed=self.seed,
-            max_tokens=self.longest,
+            max_tokens=self.max_sample_tokens,
             prompt_mode=self.prompt_mode,
             **({} if self.drafter is None else {"drafter": self.drafter}),
         )
 
     @abstractmethod
-    def tasks(self) -> tuple[Task, ...]:
+    def build_tasks(self) -> tuple[Task, ...]:
         """The prompts as tasks without tests; their order is the order of the answer's choices."""
 
     @property
@@ -175,6 +175,6 @@ class SamplesRequest(BaseModel, ABC):
         """What the chat template can read beside the messages."""
         return {}
 
-    def wanted(self) -> Wanted:
+    def get_logprob_options(self) -> LogprobOptions:
         """The log-probabilities that the answer shows beside the chosen tokens."""
-        return Wanted(None, 0)
+        return LogprobOptions(None, 0)

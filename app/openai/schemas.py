@@ -21,7 +21,7 @@ from pydantic import (
 from app.completions.schemas import MAX_CHARACTERS
 from app.core.db.storable import Text
 from app.core.errors import BadInputError
-from app.openai.fields import SamplesRequest, Wanted
+from app.openai.fields import LogprobOptions, SamplesRequest
 from app.runs.schemas import MAX_TOKENS, PromptMode
 from decoding.request import MAX_TOP_LOGPROBS
 from evaluation.datasets import Task
@@ -69,7 +69,7 @@ class CompletionRequest(SamplesRequest):
     echo: StrictBool = False
 
     @model_validator(mode="after")
-    def _prompts_and_fields_agree(self) -> Self:
+    def _check_prompts(self) -> Self:
         if not 1 <= len(self.prompt) <= MAX_PROMPTS:
             raise ValueError(f"prompt holds {len(self.prompt)} prompts: give 1 to {MAX_PROMPTS}")
         for prompt in self.prompt:
@@ -87,7 +87,7 @@ class CompletionRequest(SamplesRequest):
         return self
 
     @property
-    def longest(self) -> int:
+    def max_sample_tokens(self) -> int:
         """At least 1: every request to the engine draws a token, which is left out of the answer for max_tokens 0."""
         return max(self.max_tokens, 1)
 
@@ -96,11 +96,11 @@ class CompletionRequest(SamplesRequest):
         """`infill` if there is a suffix."""
         return "raw" if self.suffix is None else "infill"
 
-    def wanted(self) -> Wanted:
+    def get_logprob_options(self) -> LogprobOptions:
         """`logprobs` top tokens at each position; with `echo` at the positions of the prompt as well."""
-        return Wanted(self.logprobs if self.echo else None, self.logprobs or 0)
+        return LogprobOptions(self.logprobs if self.echo else None, self.logprobs or 0)
 
-    def tasks(self) -> tuple[Task, ...]:
+    def build_tasks(self) -> tuple[Task, ...]:
         """Each prompt as a task without tests."""
         return tuple(self._build_task(f"prompt/{i}", prompt) for i, prompt in enumerate(self.prompt))
 
@@ -130,13 +130,13 @@ class Message(BaseModel):
     content: Annotated[Text, BeforeValidator(_join_parts)]
 
     @model_validator(mode="after")
-    def _can_be_honoured(self) -> Self:
+    def _require_supported_fields(self) -> Self:
         for name, given in (self.model_extra or {}).items():
             if given not in (None, [], ""):
                 raise BadInputError(f"{name[:60]} of a message is not offered here: leave it out", "messages")
         return self
 
-    def rendered(self) -> dict[str, str]:
+    def to_template_message(self) -> dict[str, str]:
         """The message as a chat template reads it; `developer` is OpenAI's newer name of `system`."""
         return {"role": "system" if self.role == "developer" else self.role, "content": self.content}
 
@@ -164,7 +164,7 @@ class ChatRequest(SamplesRequest):
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _fields_agree(self) -> Self:
+    def _check_fields(self) -> Self:
         if (length := sum(len(message.content) for message in self.messages)) > MAX_CHARACTERS:
             raise ValueError(f"messages have {length} characters: give at most {MAX_CHARACTERS}")
         if self.top_logprobs and not self.logprobs:
@@ -180,16 +180,16 @@ class ChatRequest(SamplesRequest):
         return self.chat_template_kwargs
 
     @property
-    def longest(self) -> int:
+    def max_sample_tokens(self) -> int:
         """`max_completion_tokens`, or `max_tokens`, its older name."""
         return self.max_completion_tokens or self.max_tokens or USUAL_MAX_TOKENS
 
-    def wanted(self) -> Wanted:
+    def get_logprob_options(self) -> LogprobOptions:
         """The log-probabilities that the answer shows beside the chosen tokens."""
-        return Wanted(None, self.top_logprobs)
+        return LogprobOptions(None, self.top_logprobs)
 
-    def tasks(self) -> tuple[Task, ...]:
+    def build_tasks(self) -> tuple[Task, ...]:
         """The conversation as one task; its prompt is for people to read."""
-        rendered = tuple(message.rendered() for message in self.messages)
+        rendered = tuple(message.to_template_message() for message in self.messages)
         prompt = "\n\n".join(f"{message['role']}: {message['content']}" for message in rendered)
         return (Task("prompt/0", prompt, "", "", "", stop=self.stop, messages=rendered),)

@@ -29,7 +29,7 @@ from app.web.http.disconnect import ClientDisconnected
 from app.web.http.problems import to_public_error
 from app.web.http.schemas import to_bad_input
 
-TAKE_UP_S = 120.0
+CLAIM_TIMEOUT_S = 120.0
 FIELDS = {name for asked in (CompletionRequest, ChatRequest) for name in asked.model_fields}
 NAMES = {"budget_s": "budget", "target": "model", "prompt_mode": "suffix"}  # ours -> OpenAI's
 
@@ -37,25 +37,29 @@ NAMES = {"budget_s": "budget", "target": "model", "prompt_mode": "suffix"}  # ou
 def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
     """Stores the request as a completion and enqueues it; returns the id of its run. Raises BadInputError."""
     try:
-        spec = asked.decoding(ctx.settings.completion_budget_s)
+        spec = asked.build_decoding_spec(ctx.settings.completion_budget_s)
         return completions.submit_prompts(
             ctx,
             spec,
-            asked.tasks(),
+            asked.build_tasks(),
             n_min=asked.n_min,
             template_kwargs=asked.template_kwargs,
-            **asked.wanted()._asdict(),
+            **asked.get_logprob_options()._asdict(),
         )
     except ValidationError as error:
         raise to_bad_input(error) from None
 
 
-def answer(ctx: Context, run_id: uuid.UUID, form: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
+def answer(ctx: Context, run_id: uuid.UUID, answers: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
     """The completion object, once every sample has ended. Raises as `wait_until_ended` does."""
     run, tasks = wait_until_ended(ctx, run_id, disconnected)
-    choices = [form.whole(_index(task, sample, run), task, sample) for task in tasks for sample in task.samples]
+    choices = [
+        answers.build_choice(_compute_choice_index(task, sample, run), task, sample)
+        for task in tasks
+        for sample in task.samples
+    ]
     return {
-        **form.head(run, streamed=False),
+        **answers.build_head(run, streamed=False),
         "choices": choices,
         "usage": count_usage(tasks),
         "bassline": describe_timing(run, tasks),
@@ -63,44 +67,50 @@ def answer(ctx: Context, run_id: uuid.UUID, form: Answers, disconnected: ClientD
 
 
 def stream_frames(
-    ctx: Context, run_id: uuid.UUID, form: Answers, options: StreamOptions, disconnected: ClientDisconnected
+    ctx: Context, run_id: uuid.UUID, answers: Answers, options: StreamOptions, disconnected: ClientDisconnected
 ) -> Iterator[str]:
     """The same as server-sent events: the new text of each choice, its end, and `[DONE]`; errors as an error object."""
-    sent: dict[int, str] = {}
     try:
-        with ctx.database.read() as session:
-            run = get_run(session, run_id)
-        head = form.head(run, streamed=True)
-        if options.include_usage:
-            head["usage"] = None  # in every chunk but the last, as OpenAI's reference says
-        for index in range(run.n * run.n_tasks):
-            if (first := form.first(index)) is not None:
-                yield _format_frame({**head, "choices": [first]})
-        for event in _follow(ctx, run_id, disconnected):
-            if event is None:
-                yield ": waiting\n\n"  # a write is how the server notices that its client has disconnected
-            elif event.type == event_types.TEXT:
-                for sample in event.data["samples"]:
-                    index = int(event.data["task_id"].rpartition("/")[2]) * run.n + sample["index"]
-                    if new := _get_unsent_text(sent, index, sample["text"]):
-                        yield _format_frame({**head, "choices": [form.piece(index, new)]})
-        run, tasks = _load_ended(ctx, run_id)
-        for task in tasks:
-            for sample in task.samples:
-                index = _index(task, sample, run)
-                new = _get_unsent_text(sent, index, sample.raw)
-                if sent[index] != sample.raw:
-                    raise BasslineError("a worker was lost and its text cannot be taken back: ask again")
-                yield _format_frame({**head, "choices": [form.last(index, new, sample)]})
-        if options.include_usage:
-            yield _format_frame(
-                {**head, "choices": [], "usage": count_usage(tasks), "bassline": describe_timing(run, tasks)}
-            )
+        yield from _stream_choices(ctx, run_id, answers, options, disconnected)
         yield "data: [DONE]\n\n"
     except BasslineError as error:
         yield _format_frame(build_error_document(error))
     except Exception as error:  # the status is sent already: only an event can still tell the client
         yield _format_frame(build_error_document(to_public_error(error)))
+
+
+def _stream_choices(
+    ctx: Context, run_id: uuid.UUID, answers: Answers, options: StreamOptions, disconnected: ClientDisconnected
+) -> Iterator[str]:
+    """The frames of all choices, and of the usage if wanted. Raises the error that ended the run early."""
+    sent: dict[int, str] = {}  # text of each choice so far
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+    head = answers.build_head(run, streamed=True)
+    if options.include_usage:
+        head["usage"] = None  # in every chunk but the last, as OpenAI's reference says
+    for index in range(run.n * run.n_tasks):
+        if (first := answers.build_first(index)) is not None:
+            yield _format_frame({**head, "choices": [first]})
+    for event in _follow(ctx, run_id, disconnected):
+        if event is None:
+            yield ": waiting\n\n"  # a write is how the server notices that its client has disconnected
+        elif event.type == event_types.TEXT:
+            for sample in event.data["samples"]:
+                index = int(event.data["task_id"].rpartition("/")[2]) * run.n + sample["index"]
+                if new := _get_unsent_text(sent, index, sample["text"]):
+                    yield _format_frame({**head, "choices": [answers.build_piece(index, new)]})
+    run, tasks = _load_ended(ctx, run_id)
+    for task in tasks:
+        for sample in task.samples:
+            index = _compute_choice_index(task, sample, run)
+            new = _get_unsent_text(sent, index, sample.raw)
+            if sent[index] != sample.raw:
+                raise BasslineError("a worker was lost and its text cannot be taken back: ask again")
+            yield _format_frame({**head, "choices": [answers.build_last(index, new, sample)]})
+    if options.include_usage:
+        usage = {"usage": count_usage(tasks), "bassline": describe_timing(run, tasks)}
+        yield _format_frame({**head, "choices": [], **usage})
 
 
 def wait_until_ended(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> tuple[Run, list[RunTask]]:
@@ -135,11 +145,11 @@ def get_status(error: BasslineError) -> int:
 
 def _follow(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[Event | None]:
     """The run's events to its end, None at times without one. Raises BusyError if no worker takes it."""
-    give_up = time.monotonic() + TAKE_UP_S
-    for event in waiting.wait(ctx, run_id, disconnected):
+    give_up = time.monotonic() + CLAIM_TIMEOUT_S
+    for event in waiting.follow_completion(ctx, run_id, disconnected):
         yield event
         if event is None and time.monotonic() > give_up and not _is_claimed(ctx, run_id):
-            raise BusyError(f"no worker accepted the prompt within {TAKE_UP_S:g} seconds: try again later")
+            raise BusyError(f"no worker accepted the prompt within {CLAIM_TIMEOUT_S:g} seconds: try again later")
 
 
 def _is_claimed(ctx: Context, run_id: uuid.UUID) -> bool:
@@ -164,7 +174,7 @@ def _load_ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     raise BasslineError(error)
 
 
-def _index(task: RunTask, sample: Sample, run: Run) -> int:
+def _compute_choice_index(task: RunTask, sample: Sample, run: Run) -> int:
     return task.position * run.n + sample.index
 
 

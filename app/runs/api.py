@@ -7,7 +7,7 @@ import uuid
 from flask import Blueprint, Response, request, url_for
 from pydantic import ConfigDict, Field
 
-from app.annotations.schemas import ArchivedQuery, Changes
+from app.annotations.schemas import AnnotationChanges, ArchivedQuery
 from app.core.db.storable import Text
 from app.core.errors import ConflictError
 from app.core.states import OPEN_RUN_STATES, RunState, Scope
@@ -27,9 +27,9 @@ from app.runs.quiet import describe_quiet_wait
 from app.runs.schemas import ImportSpec, RunSpec
 from app.web.http.operations import EVENTS, declare_operation
 from app.web.http.paging import DIGITS, PageQuery, split_rows
-from app.web.http.responses import download
+from app.web.http.responses import send_download
 from app.web.http.schemas import RequestModel
-from app.web.http.security import get_caller, needs
+from app.web.http.security import get_caller, require_scope
 from app.web.http.web import get_context, get_session
 from evaluation.exchange import ExportFormat
 
@@ -80,7 +80,7 @@ class SamplesImportForm(ImportSpec):
 
 
 @bp.post("/runs")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({201: RunDocument})
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     """Submits a run. Its address is in the header Location."""
@@ -88,7 +88,7 @@ def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
 
 
 @bp.post("/runs/import")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({201: RunDocument})
 def import_(form: SamplesImportForm) -> tuple[RunDocument, dict[str, str]]:
     """Stores samples that another tool made as a run, and judges them in the sandbox.
@@ -112,7 +112,7 @@ def index(query: RunQuery) -> RunPage:
             **query.model_dump(include={"target", "dataset", "name", "archived"}),
         ),
         limit=query.limit + 1,
-        before=query.id(),
+        before=query.parse_id(),
     )
     page, following = split_rows(runs, query, lambda run: str(run.id))
     return RunPage(runs=[build_run_document(run) for run in page], next=following)
@@ -145,7 +145,7 @@ def samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
         get_session(),
         run_id,
         limit=query.limit + 1,
-        after=query.numbers(DIGITS, DIGITS),
+        after=query.parse_numbers(DIGITS, DIGITS),
         task_id=query.task_id,
         verdict=query.verdict,
     )
@@ -170,11 +170,11 @@ def export(run_id: uuid.UUID, query: SamplesExportQuery) -> Response:
     run = repository.get_run(get_session(), run_id)
     kind, ending = (CSV, "csv") if query.format == "csv" else (JSON_LINES, "jsonl")
     chunks = export_samples.export_chunks(get_context().database, run, query.format)
-    return download(chunks, f"{kind}; charset=utf-8", f"{run_id}.{query.format}.{ending}")
+    return send_download(chunks, f"{kind}; charset=utf-8", f"{run_id}.{query.format}.{ending}")
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({202: RunDocument})
 def cancel(run_id: uuid.UUID) -> RunDocument:
     """Cancels a run; it ends within a second and keeps its finished samples."""
@@ -183,7 +183,7 @@ def cancel(run_id: uuid.UUID) -> RunDocument:
 
 
 @bp.post("/runs/<uuid:run_id>/resume")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({202: RunDocument})
 def resume(run_id: uuid.UUID) -> RunDocument:
     """Queues the tasks that an ended run has not finished."""
@@ -192,16 +192,16 @@ def resume(run_id: uuid.UUID) -> RunDocument:
 
 
 @bp.patch("/runs/<uuid:run_id>")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({200: RunDocument})
-def annotate(run_id: uuid.UUID, body: Changes) -> RunDocument:
+def annotate(run_id: uuid.UUID, body: AnnotationChanges) -> RunDocument:
     """Changes the note of a run, and whether it is archived."""
     service.annotate(get_context(), run_id, body)
     return _load_document(run_id)
 
 
 @bp.delete("/runs/<uuid:run_id>")
-@needs(Scope.ADMIN)
+@require_scope(Scope.ADMIN)
 @declare_operation({204: None}, problems=(409,))
 def delete(run_id: uuid.UUID) -> None:
     """Deletes an ended run with its tasks, samples and figures."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, JsonValue, create_model
 
-from app.annotations.schemas import ArchivedOf, NoteOf
+from app.annotations.schemas import ArchivedField, NoteField
 from app.core.states import RunKind, RunState, TaskState
 from app.runs.figures import get_finish_time
 from app.runs.models import Run
@@ -53,8 +53,8 @@ class RunInfo(_Configured):
     created_at: dt.datetime
     started_at: dt.datetime | None
     finished_at: dt.datetime | None
-    note: NoteOf = ""
-    archived: ArchivedOf = False
+    note: NoteField = ""
+    archived: ArchivedField = False
 
 
 class RunDocument(ResponseModel):

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 
 from app.core.db.database import Database
-from app.datasets.service import as_plain
+from app.datasets.service import to_evaluation_task
 from app.runs.clock import compute_lost_share
 from app.runs.documents import dump_sample
 from app.runs.models import Run
@@ -33,7 +33,9 @@ def export_chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
     `form` is one of FORMATS. The session of `run` must be open during the call, and may be closed after it.
     """
     rows = run.tasks if form == "human-eval" else ()  # the only form that needs their prompts
-    dataset = dataset_files.Dataset(run.dataset.name, tuple(as_plain(row.task) for row in rows), run.dataset.sha256)
+    dataset = dataset_files.Dataset(
+        run.dataset.name, tuple(to_evaluation_task(row.task) for row in rows), run.dataset.sha256
+    )
     records = (
         {
             **dump_sample(t.task.task_id, s),

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.core.states import PASSED, SANDBOX_ERROR
 from app.samples.models import FINISHED_REASONS, Sample
-from app.web.ui.units import count, format_count
+from app.web.ui.units import format_count, format_integer
 
 MANY = 0.5
 """The share of the failed samples that must have ended alike for a remedy against that to be worth a sentence."""
@@ -40,10 +40,10 @@ class FailedSamples:
             (self.cut, "were cut off by the deadline"),
             (self.at_limit, "reached the token limit and are wrong"),
         )
-        parts = [f"{count(number)} {what}" for number, what in sorted(ends, reverse=True) if number]
+        parts = [f"{format_integer(number)} {what}" for number, what in sorted(ends, reverse=True) if number]
         if not parts:
             return "no sample failed"
-        return f"{count(self.failed)} of {format_count(self.samples, 'sample')} failed: {', '.join(parts)}"
+        return f"{format_integer(self.failed)} of {format_count(self.samples, 'sample')} failed: {', '.join(parts)}"
 
     @property
     def remedy(self) -> str:

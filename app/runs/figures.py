@@ -71,26 +71,8 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     """
     decoded = [t for t in tasks if t.state == TaskState.FINISHED]
     graded = _select_graded(tasks) if run.graded else decoded
-    outcomes = _build_outcomes(graded) if run.graded else []
-    is_timed = has_finish_times(graded)
-    first = compute_pass_first(outcomes, run.budget_s) if outcomes and is_timed else None
-    every = compute_pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
-    at_any_time = [] if is_timed else _build_outcomes(graded, at_any_time=True) if run.graded else []
-    rests_on = (graded if outcomes else (), outcomes, run.budget_s)
-    resting = (
-        compute_in_guest_figures(*rests_on) | compute_left_out_figures(*rests_on) | compute_judge_figures(*rests_on)
-    )
-    if not is_timed:
-        resting |= {name: None for name in resting if name.startswith("pass_")}
     samples = [s for t in decoded for s in t.samples]
-    latency = (
-        PairedOutcomes.from_samples(_build_outcomes(decoded)).latency()
-        if samples
-        else metrics.Latency(None, None, None)
-    )
-    rounds = sum(s.n_rounds for s in samples)
-    known = compute_clock(decoded, run.calibrations)
-    firsts = sorted(f for t in decoded if (f := min(_finish_times(t), default=None)) is not None)
+    shares = _compute_shares(run, graded)
     return Figures(
         tasks=len(graded),
         tasks_selected=run.n_tasks,
@@ -105,34 +87,73 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         samples_finished=sum(map(is_finished, samples)),
         selector=SELECTOR,
         budget_s=run.budget_s,
-        pass_first=first,
-        pass_first_interval=_compute_interval(first, len(graded)),
-        pass_all=every,
-        pass_all_interval=_compute_interval(every, len(graded)),
-        ranking_loss=None if first is None or every is None else every - first,
-        pass_at_1=metrics.compute_mean_pass_at_k(outcomes, 1) if outcomes else None,
-        pass_first_unbudgeted=compute_pass_first(at_any_time, 0.0) if at_any_time else None,
-        pass_all_unbudgeted=compute_pass_all(at_any_time, 0.0) if at_any_time else None,
-        **resting,
-        ms_per_token_first=latency.first,
-        ms_per_token_last=latency.last,
-        ms_per_token_all=latency.all,
-        tokens=sum(s.n_tokens for s in samples),
-        tokens_per_s=_compute_tokens_per_s(run, count_tokens(decoded)),
-        mean_acceptance_length=1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
-        seconds_per_right=_compute_seconds_per_right(run, graded, first),
+        **shares,
+        seconds_per_right=_compute_seconds_per_right(run, graded, shares["pass_first"]),
         peak_memory_bytes=max((t.peak_memory_bytes for t in decoded if t.peak_memory_bytes), default=None),
-        budget_overrun_max_s=max(
-            (max(0.0, t.wall_s - run.budget_s) for t in decoded if t.wall_s is not None), default=None
-        ),
-        first_finished_p50_s=_compute_quantile(firsts, 0.5),
-        first_finished_p95_s=_compute_quantile(firsts, 0.95),
-        clock_drift=known.drift,
-        tasks_disturbed=known.disturbed if known.tasks else None,
-        lost_to_others_max=known.lost_max,
-        clock_marks=tuple(known.marks) if known.is_known or known.marks else None,
+        **_compute_speed_figures(run, decoded),
+        **_compute_clock_figures(run, decoded),
         **_get_plain_comparison(run),
     )
+
+
+def _compute_shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
+    """The shares of solved tasks, and the caveats on them: of the tasks of a graded run whose verdicts count.
+
+    Without finish times nothing is known at a budget: then there are only the shares without one.
+    """
+    outcomes = _build_outcomes(graded) if run.graded else []
+    is_timed = has_finish_times(graded)
+    at_any_time = _build_outcomes(graded, at_any_time=True) if run.graded and not is_timed else []
+    first = compute_pass_first(outcomes, run.budget_s) if outcomes and is_timed else None
+    every = compute_pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
+    counted = (graded if outcomes else (), outcomes, run.budget_s)
+    caveats = compute_in_guest_figures(*counted) | compute_left_out_figures(*counted) | compute_judge_figures(*counted)
+    if not is_timed:
+        caveats |= {name: None for name in caveats if name.startswith("pass_")}
+    return {
+        "pass_first": first,
+        "pass_first_interval": _compute_interval(first, len(graded)),
+        "pass_all": every,
+        "pass_all_interval": _compute_interval(every, len(graded)),
+        "ranking_loss": None if first is None or every is None else every - first,
+        "pass_at_1": metrics.compute_mean_pass_at_k(outcomes, 1) if outcomes else None,
+        "pass_first_unbudgeted": compute_pass_first(at_any_time, 0.0) if at_any_time else None,
+        "pass_all_unbudgeted": compute_pass_all(at_any_time, 0.0) if at_any_time else None,
+        **caveats,
+    }
+
+
+def _compute_speed_figures(run: Run, decoded: Sequence[RunTask]) -> dict[str, Any]:
+    """How fast the samples came, over all finished tasks."""
+    samples = [s for t in decoded for s in t.samples]
+    rounds = sum(s.n_rounds for s in samples)
+    latency = metrics.Latency(None, None, None)
+    if samples:
+        latency = PairedOutcomes.from_samples(_build_outcomes(decoded)).latency()
+    first_s = sorted(f for t in decoded if (f := min(_finish_times(t), default=None)) is not None)
+    overruns_s = [max(0.0, t.wall_s - run.budget_s) for t in decoded if t.wall_s is not None]
+    return {
+        "ms_per_token_first": latency.first,
+        "ms_per_token_last": latency.last,
+        "ms_per_token_all": latency.all,
+        "tokens": sum(s.n_tokens for s in samples),
+        "tokens_per_s": _compute_tokens_per_s(run, count_tokens(decoded)),
+        "mean_acceptance_length": 1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
+        "budget_overrun_max_s": max(overruns_s, default=None),
+        "first_finished_p50_s": _compute_quantile(first_s, 0.5),
+        "first_finished_p95_s": _compute_quantile(first_s, 0.95),
+    }
+
+
+def _compute_clock_figures(run: Run, decoded: Sequence[RunTask]) -> dict[str, Any]:
+    """What disturbed the run's clock; None where that is not known."""
+    clock = compute_clock(decoded, run.calibrations)
+    return {
+        "clock_drift": clock.drift,
+        "tasks_disturbed": clock.disturbed if clock.tasks else None,
+        "lost_to_others_max": clock.lost_max,
+        "clock_marks": tuple(clock.marks) if clock.is_known or clock.marks else None,
+    }
 
 
 def _get_plain_comparison(run: Run) -> dict[str, Any]:

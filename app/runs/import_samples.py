@@ -71,8 +71,10 @@ def submit_import(
     TooLargeError.
     """
     origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
-    dataset = datasets.require(ctx, spec.dataset)
-    content = dataset_files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
+    dataset = datasets.require_dataset(ctx, spec.dataset)
+    content = dataset_files.Dataset(
+        dataset.name, tuple(datasets.to_evaluation_task(t) for t in dataset.tasks), dataset.sha256
+    )
     try:
         counts, budget_s = _count_samples(ctx, exchange.read_records(data, origin, content, FIELDS), origin)
     except exchange.FileTooLargeError as error:
@@ -109,7 +111,7 @@ class ImportSamples(hidden_runs.ImportHandler):
         with database.read() as session:
             dataset = repository.get_dataset(session, uuid.UUID(given["dataset_id"]))
             content = dataset_files.Dataset(
-                dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256
+                dataset.name, tuple(datasets.to_evaluation_task(t) for t in dataset.tasks), dataset.sha256
             )
             tasks = [task for task in dataset.tasks if task.task_id in task_ids]
         now = get_utc_time()

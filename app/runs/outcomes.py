@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, case, func, null, select
 from sqlalchemy.orm import Session, joinedload, load_only
 
@@ -124,32 +125,31 @@ def pair_outcomes(n_runs: int, rows: Sequence[SampleRow], names: Mapping[int, st
     sandbox failed on none of its samples. Left out are runs without a graded task and those without finish times.
     """
     columns: Any = zip(*rows, strict=True) if rows else [()] * len(SampleRow._fields)
-    place, position, index, reasons, finished_s, logprob, verdicts, n_tokens, _ = columns
-    of_run = np.array(place, dtype=np.int64)
-    known, of_task = np.unique(np.array(position, dtype=np.int64), return_inverse=True)
-    judged, failed = np.zeros((2, n_runs, len(known)), dtype=np.bool_)
-    judged[of_run, of_task] = True
-    unknown = np.array([verdict in (None, SANDBOX_ERROR) for verdict in verdicts], dtype=np.bool_)
-    failed[of_run[unknown], of_task[unknown]] = True
-    graded = judged & ~failed
+    runs, positions, index, reasons, finished_s, logprob, verdicts, n_tokens, _ = columns
+    run_of_sample = np.array(runs, dtype=np.int64)
+    known_positions, task_of_sample = np.unique(np.array(positions, dtype=np.int64), return_inverse=True)
+    has_verdict = np.array([verdict not in (None, SANDBOX_ERROR) for verdict in verdicts], dtype=np.bool_)
+    graded = _build_graded_matrix((n_runs, len(known_positions)), run_of_sample, task_of_sample, has_verdict)
     is_untimed = np.array([r in FINISHED_REASONS and s is None for r, s in zip(reasons, finished_s, strict=True)], bool)
-    untimed = np.isin(np.arange(n_runs), of_run[is_untimed])
+    untimed = np.isin(np.arange(n_runs), run_of_sample[is_untimed])
     empty = ~np.asarray(graded.any(axis=1))
     kept = ~empty & ~untimed
-    common = np.asarray(graded[kept].all(axis=0)) if kept.any() else np.zeros(len(known), dtype=np.bool_)
-    used = np.flatnonzero(kept[of_run] & common[of_task])
+    common = np.asarray(graded[kept].all(axis=0)) if kept.any() else np.zeros(len(known_positions), dtype=np.bool_)
+    used = np.flatnonzero(kept[run_of_sample] & common[task_of_sample])
     outcomes = None
     if common.any():
+        # What is left out has no number, so the runs and tasks that remain are numbered from 0 again.
+        new_run_index, new_task_index = np.cumsum(kept) - 1, np.cumsum(common) - 1
         samples = SampleColumns(
-            run=(np.cumsum(kept) - 1)[of_run[used]],
-            task=(np.cumsum(common) - 1)[of_task[used]],
+            run=new_run_index[run_of_sample[used]],
+            task=new_task_index[task_of_sample[used]],
             index=np.array(index, dtype=np.int64)[used],
             finished_s=np.array(finished_s, dtype=np.float64)[used],  # None becomes NaN
             mean_logprob=np.array(logprob, dtype=np.float64)[used],
             passed=np.array([verdict == PASSED for verdict in verdicts], dtype=np.bool_)[used],
             n_tokens=np.array(n_tokens, dtype=np.int64)[used],
         )
-        outcomes = PairedOutcomes(int(kept.sum()), [names[at] for at in known[common].tolist()], samples)
+        outcomes = PairedOutcomes(int(kept.sum()), [names[at] for at in known_positions[common].tolist()], samples)
     return GradedRuns(
         places=tuple(np.flatnonzero(kept).tolist()),
         untimed=tuple(np.flatnonzero(untimed).tolist()),
@@ -158,3 +158,16 @@ def pair_outcomes(n_runs: int, rows: Sequence[SampleRow], names: Mapping[int, st
         samples=tuple(rows[i] for i in used.tolist()),
         outcomes=outcomes,
     )
+
+
+def _build_graded_matrix(
+    shape: tuple[int, int],
+    run_of_sample: NDArray[np.int64],
+    task_of_sample: NDArray[np.int64],
+    has_verdict: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """bool [run, task]: whether the run has samples of the task, and each of them has a verdict."""
+    has_samples, lacks_verdict = np.zeros((2, *shape), dtype=np.bool_)
+    has_samples[run_of_sample, task_of_sample] = True
+    lacks_verdict[run_of_sample[~has_verdict], task_of_sample[~has_verdict]] = True
+    return has_samples & ~lacks_verdict

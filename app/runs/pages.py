@@ -33,7 +33,7 @@ from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import describe_run_status
 from app.runs.task_repository import find_untouched_runs
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session, parse_id
 from app.web.ui.display import pair_options
 from app.web.ui.units import format_count, format_exact
@@ -67,7 +67,7 @@ def index() -> str:
         asked=asked,
         before=before,
         archived=archived,
-        any_archived=not runs and Run.any_archived(get_session()),
+        any_archived=not runs and Run.has_archived(get_session()),
         kept={key: value or None for key, value in asked.items()} | {"archived": "1" if archived else None},
         labels=FILTERS,
         states=list(RunState),
@@ -105,7 +105,7 @@ def show(run_id: uuid.UUID) -> str:
         address=format_exact(budget) if asked else None,
         left_out=caveats.describe_without_left_out(figures),
         judges=caveats.describe_judges(figures),
-        **annotation_pages.values(run_id),
+        **annotation_pages.build_template_values(run_id),
         **data,
     )
 
@@ -137,7 +137,7 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         budget=budget,
         address=format_exact(budget) if asked else None,
         timeline=presentation.draw_task_timeline(budget, row, signs[: presentation.SQUARES_OF_TASK]),
-        most_lives=presentation.SQUARES_OF_TASK,
+        max_samples_drawn=presentation.SQUARES_OF_TASK,
         steps=presentation.list_steps(row),
         walk=_find_neighbours(row, show, budget),
         show=show,
@@ -173,7 +173,7 @@ def _check(spec: RunSpec) -> None:
 
 
 @bp.post("/runs/new")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def create() -> AnyResponse | tuple[str, int]:
     """Submits the run and shows it; with the button of the estimate shows how long it may take.
 
@@ -192,7 +192,7 @@ def create() -> AnyResponse | tuple[str, int]:
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def cancel(run_id: uuid.UUID) -> AnyResponse:
     """Cancels the run."""
     service.cancel(get_context(), run_id)
@@ -200,7 +200,7 @@ def cancel(run_id: uuid.UUID) -> AnyResponse:
 
 
 @bp.post("/runs/<uuid:run_id>/resume")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def resume(run_id: uuid.UUID) -> AnyResponse:
     """Queues the tasks that the run has not finished."""
     service.resume(get_context(), run_id)

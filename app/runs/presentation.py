@@ -15,14 +15,14 @@ from app.runs.models import Run, RunTask
 from app.runs.results import Figures
 from app.samples.models import Sample
 from app.web.ui.charts.chart import Chart, ChartCurve
-from app.web.ui.charts.curves import pass_curves
+from app.web.ui.charts.curves import draw_pass_curves
 from app.web.ui.charts.timeline import SampleTiming, Timeline, draw_timeline
 from app.web.ui.display import VerdictSign, choose_verdict_sign
 from app.web.ui.units import (
-    count,
     format_count,
     format_decimal,
     format_exact_seconds,
+    format_integer,
     format_interval,
     format_milliseconds,
     format_percent,
@@ -308,7 +308,7 @@ def build_timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing
         cards.append(
             Score(
                 "Throughput",
-                count(rate),
+                format_integer(rate),
                 "tokens/s",
                 "all tasks of a batch" if run.throughput else "all samples of a task",
             )
@@ -316,7 +316,14 @@ def build_timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing
     if run.prefix_cache:
         cached, prompts = (sum(getattr(t, name) or 0 for t in decoded) for name in ("cached_tokens", "n_prompt_tokens"))
         share = format_percent(cached / prompts) if prompts else "–"
-        cards.append(Score("From the prefix cache", share, "", f"{count(cached)} of {count(prompts)} prompt tokens"))
+        cards.append(
+            Score(
+                "From the prefix cache",
+                share,
+                "",
+                f"{format_integer(cached)} of {format_integer(prompts)} prompt tokens",
+            )
+        )
     rounds = [t.n_rounds for t in decoded if t.n_rounds is not None]
     if rounds:
         cards.append(
@@ -335,7 +342,7 @@ def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -
     budgets, firsts = [0.0, *curve.budgets], [0.0, *curve.pass_first]  # before the first right answer it is 0 of n
     bounds = [compute_wilson_interval(round(share * n_tasks), n_tasks) for share in firsts]
     low, high = zip(*bounds, strict=True)
-    return pass_curves(
+    return draw_pass_curves(
         [
             ChartCurve("Pass@First", budgets, firsts, series, low=low, high=high),
             ChartCurve("Pass@All", curve.budgets, curve.pass_all, series, "all"),
@@ -369,11 +376,11 @@ def draw_task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSign])
     """
     if not signs or row.wall_s is None:
         return None
-    lives = [
+    timings = [
         SampleTiming(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, get_finish_time(s.row) or row.wall_s)
         for s in signs
     ]
-    return draw_timeline(lives, budget, max(row.wall_s, *(life.end for life in lives)))
+    return draw_timeline(timings, budget, max(row.wall_s, *(timing.end for timing in timings)))
 
 
 def _split_unit(text: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from app.annotations.schemas import Changes
+from app.annotations.schemas import AnnotationChanges
 from app.core.context import Context
 from app.core.db.database import call_after_commit
 from app.core.db.types import generate_id, get_utc_time
@@ -69,7 +69,7 @@ def resolve_tasks(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
     """The dataset and the selected tasks. Raises BadInputError for an unknown model, dataset or task, UnavailableError
     for tasks in a language whose toolchain is missing."""
     require_models(ctx, spec)
-    dataset = datasets.require(ctx, spec.dataset)
+    dataset = datasets.require_dataset(ctx, spec.dataset)
     tasks = datasets.select_tasks(dataset, spec.task_ids, spec.limit, spec.weak)
     require_toolchains(task.language for task in tasks)
     return dataset, tasks
@@ -182,7 +182,7 @@ def require_allowed_models(ctx: Context, run: Run, pinned_worker: str | None, *,
         require_allowed(ctx, run.target, run.drafter)
 
 
-def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:
+def annotate(ctx: Context, run_id: uuid.UUID, changes: AnnotationChanges) -> None:
     """Changes what people noted on a run. Raises NotFoundError."""
     with ctx.database.session() as session:
         changes.apply_to(get_run(session, run_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Sequence
 
@@ -30,7 +31,7 @@ _FRESH = {"attempt": 0, "error": None, "failure": None, "started_at": None, "fin
 
 
 class _TasksChangedError(Exception):
-    """A task changed while the figures were computed."""
+    """A task changed while the figures were computed, so they are computed again."""
 
 
 def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
@@ -165,31 +166,36 @@ def _end(
     The figures are computed before the transaction that writes them, which other writers wait for. They are computed
     again if a task has changed meanwhile.
     """
-    for is_last_try in (*(False,) * (MAX_TRIES - 1), True):
+    for attempt in range(MAX_TRIES):
         with ctx.database.read() as session:
             if session.scalar(select(Run.id).where(Run.id == run_id, *conditions)) is None:
                 return False
-            seen = _count_tasks_by_state(session, run_id)
-            found = figures.compute_measurement(session, get_run(session, run_id))
-        try:
-            with ctx.database.session() as session:
-                finished_at = clamp_end_to_start(Run.started_at, get_utc_time())
-                ended = update(Run).where(Run.id == run_id, *conditions)
-                if not has_updated(session, ended.values(state=RunState.FINISHED, finished_at=finished_at)):
-                    return False
-                run = get_run(session, run_id)
-                if _count_tasks_by_state(session, run_id) != seen:
-                    if not is_last_try:
-                        raise _TasksChangedError
-                    found = figures.compute_measurement(session, run)
-                run.state, run.error, run.failure = decide(session, run)
-                figures.store_measurement(session, run, found)
-                _publish_after_commit(ctx, session, run)
-                find_policy(session, run_id).on_run_end(ctx, session, run)
-                return True
-        except _TasksChangedError:
-            continue
+            counts = _count_tasks_by_state(session, run_id)
+            measurement = figures.compute_measurement(session, get_run(session, run_id))
+        with contextlib.suppress(_TasksChangedError), ctx.database.session() as session:
+            if not _claim_end(session, run_id, conditions):
+                return False
+            run = get_run(session, run_id)
+            if _count_tasks_by_state(session, run_id) != counts:
+                if attempt < MAX_TRIES - 1:
+                    raise _TasksChangedError
+                measurement = figures.compute_measurement(session, run)
+            run.state, run.error, run.failure = decide(session, run)
+            figures.store_measurement(session, run, measurement)
+            _publish_after_commit(ctx, session, run)
+            find_policy(session, run_id).on_run_end(ctx, session, run)
+            return True
     raise AssertionError("the last try ends the run, or finds it ended")
+
+
+def _claim_end(session: Session, run_id: uuid.UUID, conditions: tuple[ColumnElement[bool], ...]) -> bool:
+    """Takes the lock of the run's row, so that one caller ends it. False if the conditions do not hold.
+
+    The state that it sets is provisional: `decide` chooses the one that stays, under the lock.
+    """
+    finished_at = clamp_end_to_start(Run.started_at, get_utc_time())
+    ended = update(Run).where(Run.id == run_id, *conditions)
+    return has_updated(session, ended.values(state=RunState.FINISHED, finished_at=finished_at))
 
 
 def _count_tasks_by_state(session: Session, run_id: uuid.UUID) -> tuple[tuple[TaskState, int], ...]:

@@ -49,25 +49,27 @@ LAYERS = (
     ViewLayer(
         "log",
         "gives an id to every line that a layer further in writes, and measures the time of all of them",
-        before=request_log.begin,
-        after=request_log.end,
+        before=request_log.begin_request_log,
+        after=request_log.end_request_log,
     ),
     ViewLayer("send timeout", "holds for every response, also one of a layer further in", disconnect.limit_sending),
     ViewLayer(
-        "access", "refuses strangers before anything reads the body, and tells the rate limit the caller", access.check
+        "access",
+        "refuses strangers before anything reads the body, and tells the rate limit the caller",
+        access.authorize_request,
     ),
     ViewLayer("headers", "sets what no layer further in has set", after=security.set_headers),
     ViewLayer("csrf", "refuses forged forms before they count against the caller", install=security.csrf.init_app),
     ViewLayer("body size", "refuses large bodies before anything but the CSRF check reads them", limits.check_size),
     ViewLayer("rate", "counts by caller, so it needs access", install=limits.install_rate_limit),
     ViewLayer("storable input", "reads the form, so it needs the limit of its size", limits.check_texts),
-    ViewLayer("etags", "turns a response into 304 before it is logged", after=responses.tag),
+    ViewLayer("etags", "turns a response into 304 before it is logged", after=responses.add_etag),
 )
 """Outermost first: a request passes the list downwards, its response upwards."""
 
 
 def install_layers(app: Flask) -> None:
-    """Registers the hooks of all layers. The application's context must be bound (`web.bind`)."""
+    """Registers the hooks of all layers. The application's context must be bound (`web.bind_context`)."""
     for layer in LAYERS:
         if layer.before:
             app.before_request(layer.before)
@@ -124,8 +126,8 @@ def create_app(context: Context | None = None) -> Flask:
         # The CSRF check reads the form before the limit of the view is known.
         MAX_CONTENT_LENGTH=limits.UPLOAD_BYTES,
     )
-    web.bind(app, ctx)
-    web.keep_budget(app)
+    web.bind_context(app, ctx)
+    web.keep_budget_in_links(app)
     security.init(app, ctx.settings.proxies)
     problems.init(app)
     install_layers(app)

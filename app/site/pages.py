@@ -10,8 +10,8 @@ from werkzeug.wrappers import Response as AnyResponse
 from app.core.states import Scope
 from app.leaderboard.columns import COLUMNS
 from app.runs.clock import DRIFT, LOST_TO_OTHERS
-from app.studies.loading import load_reference
-from app.web.http.security import needs
+from app.studies.loading import load_reference_studies
+from app.web.http.security import require_scope
 from app.web.http.web import get_context
 from app.web.ui import display
 
@@ -32,8 +32,8 @@ def about() -> str:
 
 
 @bp.post("/reference")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def load_results() -> AnyResponse:
     """Loads every result that comes with this installation, and shows the first page."""
-    load_reference(get_context())
+    load_reference_studies(get_context())
     return redirect(url_for("first_page.index"), 303)

@@ -7,13 +7,13 @@ from app.studies.documents import StudyDocument
 from app.studies.sentences import MeasuredStudy, describe_answer, to_text
 from app.web.ui.units import format_count, format_exact_seconds
 
-ENOUGH_TASKS = 20
+MIN_TASKS_TO_ADVISE = 20
 """Below this even a large difference between two models can be chance."""
 ENOUGH_SOLVED = 6
 """Below this no loss of another model could be significant (docs/ci.md)."""
 
 
-def advice(found: StudyDocument, failed: FailedSamples) -> str:
+def format_advice(found: StudyDocument, failed: FailedSamples) -> str:
     """The sentence about a study at its own budget. It begins with what disturbed the clock.
 
     `failed` are the samples of its arms that did not pass.
@@ -30,12 +30,12 @@ def _sentence(found: StudyDocument, failed: FailedSamples) -> str:
     if answer.arm is None:
         return f"None of these models solves any of the {code} {at}. {failed.advice}".rstrip()
     solved = round(answer.pass_first * n)
-    if solved < ENOUGH_SOLVED or n < ENOUGH_TASKS:
+    if solved < ENOUGH_SOLVED or n < MIN_TASKS_TO_ADVISE:
         said = (
             f"Too few to advise: the best of them, {answer.arm}, solves {solved} of the {code} {at}. A choice needs at "
-            f"least {ENOUGH_TASKS} tasks, of which one model solves {ENOUGH_SOLVED}."
+            f"least {MIN_TASKS_TO_ADVISE} tasks, of which one model solves {ENOUGH_SOLVED}."
         )
-        return f"{said} {failed.advice}" if solved < ENOUGH_SOLVED and n >= ENOUGH_TASKS else said
+        return f"{said} {failed.advice}" if solved < ENOUGH_SOLVED and n >= MIN_TASKS_TO_ADVISE else said
     sentences = describe_answer(
         answer, MeasuredStudy(n, found.study.dataset, found.study.dataset_tasks, "of your code")
     )

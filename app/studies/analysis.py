@@ -18,44 +18,44 @@ from app.runs.configuration import get_arm_options
 from app.runs.models import Run, RunTask
 from app.runs.outcomes import load_outcomes, read_tasks
 from app.runs.provenance import get_target_parameters
-from app.studies.engine_rows import EngineRow, build_engine_rows, speculates
+from app.studies.engine_rows import EngineRow, build_engine_rows, is_speculative
 from app.studies.models import Study
 from app.studies.progress import compute_study_progress
 from evaluation.studies.analysis import Analysis, analyse
 from evaluation.studies.arms import Arm, ArmComparison, ArmTiming
 
-KEPT = 20  # analyses in memory
+MAX_CACHED = 20  # analyses in memory
 REST = 20  # a cached analysis stays valid for this many times its computing time: at most 5 % of one core
 # The options of the drafter: arms of a pair may differ in them.
-HOW_THEY_DRAFT = ("drafter", "draft_length", "acceptance")
+DRAFTING_OPTIONS = ("drafter", "draft_length", "acceptance")
 
 
 @dataclass(frozen=True, slots=True)
 class StudyAnalysis:
-    """`found` covers the arms in `compared`; None while they have no graded task in common.
+    """`statistics` covers the arms in `compared`; None while they have no graded task in common.
 
     Arms that a race has dropped, and arms that failed, are left out, so that the others compare over more tasks.
     """
 
-    found: Analysis | None
+    statistics: Analysis | None
     compared: tuple[str, ...]
     left_out: tuple[str, ...]
     engines: tuple[EngineRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedAnalysis:
     """An analysis, and until when (time.monotonic) it may be shown while the study works."""
 
-    found: StudyAnalysis
+    analysis: StudyAnalysis
     rest_until: float
 
 
-class Analyses:
+class AnalysisCache:
     """The analyses of the studies looked at last, each computed again when an arm has finished a task since."""
 
     def __init__(self) -> None:
-        self._kept: VersionedCache[uuid.UUID, _Kept] = VersionedCache(KEPT)
+        self._kept: VersionedCache[uuid.UUID, _CachedAnalysis] = VersionedCache(MAX_CACHED)
 
     def get(self, session: Session, study: Study, *, allow_stale: bool = False) -> StudyAnalysis:
         """The analysis of the study as it is now.
@@ -70,26 +70,26 @@ class Analyses:
         kept = self._kept.get(
             study.id,
             version,
-            lambda: _timed(session, study),
+            lambda: _compute_cached(session, study),
             still_good=lambda kept: allow_stale and time.monotonic() < kept.rest_until,
         )
-        return kept.found
+        return kept.analysis
 
 
-def _timed(session: Session, study: Study) -> _Kept:
+def _compute_cached(session: Session, study: Study) -> _CachedAnalysis:
     started = time.monotonic()
-    found = analysis(session, study)
+    analysis = analyse_study(session, study)
     ended = time.monotonic()
-    return _Kept(found, ended + REST * (ended - started))
+    return _CachedAnalysis(analysis, ended + REST * (ended - started))
 
 
-def analysis(session: Session, study: Study) -> StudyAnalysis:
+def analyse_study(session: Session, study: Study) -> StudyAnalysis:
     """The study over the tasks that all arms have graded, without those that were dropped or have failed."""
     arms = {arm.name: arm.run for arm in study.arms if arm.dropped_at is None and arm.run.state is not RunState.FAILED}
     compared = compare_named_runs(session, arms, study.budget_s)
     left_out = tuple(arm.name for arm in study.arms if arm.name not in arms)
-    found = None if compared is None else analyse(compared)
-    return StudyAnalysis(found, tuple(arms), left_out, build_engine_rows(session, arms, found))
+    statistics = None if compared is None else analyse(compared)
+    return StudyAnalysis(statistics, tuple(arms), left_out, build_engine_rows(session, arms, statistics))
 
 
 def compare_named_runs(session: Session, runs: Mapping[str, Run], end_s: float) -> ArmComparison | None:
@@ -99,10 +99,10 @@ def compare_named_runs(session: Session, runs: Mapping[str, Run], end_s: float) 
     found = load_outcomes(session, list(runs.values()))
     if found.outcomes is None or len(found.places) < len(runs):
         return None
-    return ArmComparison([arm_of(session, name, run) for name, run in runs.items()], found.outcomes, end_s)
+    return ArmComparison([build_arm(session, name, run) for name, run in runs.items()], found.outcomes, end_s)
 
 
-def arm_of(session: Session, name: str, run: Run) -> Arm:
+def build_arm(session: Session, name: str, run: Run) -> Arm:
     """A run as the statistics of a study see it."""
     decoded = [task for task in read_tasks(session, run.id) if task.state == TaskState.FINISHED]
     busy = sum_decoding_s(((task.queued_at, task.queue_s, task.wall_s) for task in decoded), together=run.throughput)
@@ -112,17 +112,17 @@ def arm_of(session: Session, name: str, run: Run) -> Arm:
         target=run.target,
         drafter=run.drafter,
         n=run.n,
-        family=_without(options, ("n",)),
-        pair=_without(options, HOW_THEY_DRAFT),
-        speculative=speculates(run),
+        family=_dump_without(options, ("n",)),
+        pair=_dump_without(options, DRAFTING_OPTIONS),
+        speculative=is_speculative(run),
         cost_s=busy / len(decoded) if decoded else 0.0,
         timing=ArmTiming(
-            run.measured.tokens_per_s, run.measured.mean_acceptance_length, _utilization(run, decoded, busy)
+            run.measured.tokens_per_s, run.measured.mean_acceptance_length, _compute_utilization(run, decoded, busy)
         ),
     )
 
 
-def _utilization(run: Run, decoded: Sequence[RunTask], busy: float) -> float | None:
+def _compute_utilization(run: Run, decoded: Sequence[RunTask], busy: float) -> float | None:
     """The target's arithmetic as a share of what the device can do; None where a part of it was not recorded.
 
     Counts two operations per parameter and token, over all tokens the target computed, accepted or not; those
@@ -130,17 +130,17 @@ def _utilization(run: Run, decoded: Sequence[RunTask], busy: float) -> float | N
     """
     n_parameters = get_target_parameters(run.provenance)
     rates = [calibration.flops_per_s for calibration in run.calibrations if calibration.flops_per_s]
-    tokens = [_computed_tokens(task) for task in decoded]
+    tokens = [_count_target_tokens(task) for task in decoded]
     if not n_parameters or not rates or not busy or None in tokens:
         return None
     return 2 * n_parameters * sum(filter(None, tokens)) / (busy * median(rates))
 
 
-def _computed_tokens(task: RunTask) -> int | None:
+def _count_target_tokens(task: RunTask) -> int | None:
     if task.n_verified is None or task.n_prompt_tokens is None:
         return None
     return task.n_verified + task.n_prompt_tokens - (task.cached_tokens or 0)
 
 
-def _without(options: dict[str, object], names: Sequence[str]) -> str:
+def _dump_without(options: dict[str, object], names: Sequence[str]) -> str:
     return json.dumps({key: value for key, value in options.items() if key not in names}, sort_keys=True)

@@ -7,19 +7,19 @@ import uuid
 from flask import Blueprint, Response, url_for
 from pydantic import Field
 
-from app.annotations.schemas import ArchivedQuery, Changes
+from app.annotations.schemas import AnnotationChanges, ArchivedQuery
 from app.core.states import Scope
 from app.studies import audit, documents, export, progress, repository, service
-from app.studies.analysis import Analyses
+from app.studies.analysis import AnalysisCache
 from app.studies.audit import AuditDocument, AuditSpec
 from app.studies.documents import StudyDocument, StudyOverview, StudyPage
-from app.studies.export import KINDS, Format
+from app.studies.export import MEDIA_TYPES, Format
 from app.studies.schemas import StudySpec
 from app.web.http.operations import declare_operation
 from app.web.http.paging import split_rows
-from app.web.http.responses import download
+from app.web.http.responses import send_download
 from app.web.http.schemas import Budget, Margin, RequestModel
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session, get_singleton
 from evaluation.decisions import MARGIN
 
@@ -45,7 +45,7 @@ class StudyExportQuery(RequestModel):
 
 
 @bp.post("/studies")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({201: StudyOverview})
 def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
     """Submits a study: a run for each arm. Its address is in the header Location."""
@@ -57,7 +57,9 @@ def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
 @declare_operation({200: StudyPage})
 def index(query: ArchivedQuery) -> StudyPage:
     """Studies, newest first, without what they say."""
-    studies = repository.list_studies(get_session(), limit=query.limit + 1, before=query.id(), archived=query.archived)
+    studies = repository.list_studies(
+        get_session(), limit=query.limit + 1, before=query.parse_id(), archived=query.archived
+    )
     page, following = split_rows(studies, query, lambda study: str(study.id))
     done = progress.compute_run_progress(get_session(), [arm.run_id for study in page for arm in study.arms])
     return StudyPage(studies=[documents.build_overview(study, done) for study in page], next=following)
@@ -68,14 +70,14 @@ def index(query: ArchivedQuery) -> StudyPage:
 def show(study_id: uuid.UUID, query: BudgetQuery) -> StudyDocument:
     """A study with its arms and what it says, over the tasks that all compared arms have graded."""
     study = repository.get_study(get_session(), study_id)
-    said = get_singleton(Analyses).get(get_session(), study)
+    said = get_singleton(AnalysisCache).get(get_session(), study)
     return documents.build_document(
         study, said, progress.compute_study_progress(get_session(), study), query.budget, query.margin / 100
     )
 
 
 @bp.post("/audits")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({201: StudyOverview})
 def create_audit(body: AuditSpec) -> tuple[StudyOverview, dict[str, str]]:
     """Submits an audit: a study with and without speculation, each twice. What it found is under `/audit` of it."""
@@ -91,24 +93,24 @@ def show_audit(study_id: uuid.UUID) -> AuditDocument:
 
 
 @bp.get("/studies/<uuid:study_id>/export")
-@declare_operation({200: tuple(kind for kind, _ in KINDS.values())}, problems=(409,))
+@declare_operation({200: tuple(kind for kind, _ in MEDIA_TYPES.values())}, problems=(409,))
 def export_(study_id: uuid.UUID, query: StudyExportQuery) -> Response:
     """A study as a file."""
     study = repository.get_study(get_session(), study_id)
-    kind, ending = KINDS[query.format]
-    chunks = export.chunks(
+    kind, ending = MEDIA_TYPES[query.format]
+    chunks = export.export_study(
         get_context().database,
         get_session(),
         study,
         query.format,
-        lambda: get_singleton(Analyses).get(get_session(), study),
+        lambda: get_singleton(AnalysisCache).get(get_session(), study),
     )
     content_type = f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
-    return download(chunks, content_type, f"{study_id}.{ending}")
+    return send_download(chunks, content_type, f"{study_id}.{ending}")
 
 
 @bp.post("/studies/<uuid:study_id>/cancel")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({202: StudyOverview})
 def cancel(study_id: uuid.UUID) -> StudyOverview:
     """Cancels a study; its arms end within a second and keep their finished samples."""
@@ -117,7 +119,7 @@ def cancel(study_id: uuid.UUID) -> StudyOverview:
 
 
 @bp.post("/studies/<uuid:study_id>/resume")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({202: StudyOverview})
 def resume(study_id: uuid.UUID) -> StudyOverview:
     """Queues the tasks that the arms of an ended study have not finished."""
@@ -126,16 +128,16 @@ def resume(study_id: uuid.UUID) -> StudyOverview:
 
 
 @bp.patch("/studies/<uuid:study_id>")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 @declare_operation({200: StudyOverview})
-def annotate(study_id: uuid.UUID, body: Changes) -> StudyOverview:
+def annotate(study_id: uuid.UUID, body: AnnotationChanges) -> StudyOverview:
     """Changes the note of a study, and whether it is archived with the runs of its arms."""
     service.annotate(get_context(), study_id, body)
     return _overview(study_id)
 
 
 @bp.delete("/studies/<uuid:study_id>")
-@needs(Scope.ADMIN)
+@require_scope(Scope.ADMIN)
 @declare_operation({204: None}, problems=(409,))
 def delete(study_id: uuid.UUID) -> None:
     """Deletes an ended study with the runs of its arms."""

@@ -26,7 +26,7 @@ from app.runs.provenance import Provenance
 from app.runs.task_repository import iterate_tasks
 from app.samples.models import Sample
 from app.samples.transport import ARCHIVE, Count, Seed, Time, add_columns
-from app.studies.documents import device
+from app.studies.documents import format_devices
 from app.studies.models import Study, StudyArm
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
 from app.web.http.schemas import RequestModel, to_bad_input
@@ -66,7 +66,7 @@ class ArchiveCalibration(RequestModel):
     """How fast the machine was at one moment."""
 
 
-class Excluded(RequestModel):
+class ExcludedTask(RequestModel):
     """A task that was left out because its own solution fails."""
 
     task_id: Text
@@ -82,7 +82,7 @@ class ArchiveArm(RequestModel):
     state: Literal["finished", "interrupted", "cancelled", "failed"]
     error: Text | None
     n_tasks: Count
-    excluded: tuple[Excluded, ...]
+    excluded: tuple[ExcludedTask, ...]
     prompt_mode_used: Text | None = Field(max_length=20)
     command: Text
     provenance: Provenance
@@ -118,7 +118,7 @@ class StudyArchive(RequestModel):
     arms: tuple[ArchiveArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
 
 
-def write(database: Database, study: Study) -> Iterator[bytes]:
+def write_archive(database: Database, study: Study) -> Iterator[bytes]:
     """The ended study as the chunks of a file; its tasks are read as they are taken.
 
     The session that read the study may be closed after the call. Raises ConflictError for a study that is open, or that
@@ -127,13 +127,13 @@ def write(database: Database, study: Study) -> Iterator[bytes]:
     if study.state in OPEN_RUN_STATES:
         raise ConflictError(f"the study is {study.state}: only one that has ended can be exported as an archive")
     try:
-        found = _without_tasks(study)
+        found = _build_header(study)
     except ValidationError as error:  # an earlier version loaded it without these checks
         raise ConflictError(f"the study cannot be exported as an archive: {to_bad_input(error)}") from None
-    return _gzipped(_json(database, found, [arm.run_id for arm in study.arms]))
+    return _compress(_generate_json(database, found, [arm.run_id for arm in study.arms]))
 
 
-def read(data: bytes, origin: str) -> StudyArchive:
+def parse_archive(data: bytes, origin: str) -> StudyArchive:
     """The archive in a file's bytes, gzipped or not. Raises BadInputError that names `origin`, the field and the
     fault."""
     try:
@@ -148,25 +148,25 @@ def read(data: bytes, origin: str) -> StudyArchive:
         raise BadInputError(str(error), "file") from None
 
 
-def _without_tasks(study: Study) -> StudyArchive:
+def _build_header(study: Study) -> StudyArchive:
     return StudyArchive.of(
         study,
         bassline_study=1,
         dataset=study.dataset.name,
         dataset_sha256=study.dataset.sha256,
-        measured_on=study.measured_elsewhere or _measured_on(study),
-        arms=tuple(map(_arm, study.arms)),
+        measured_on=study.measured_elsewhere or _describe_machine(study),
+        arms=tuple(map(_build_arm, study.arms)),
     )
 
 
-def _json(database: Database, found: StudyArchive, run_ids: Sequence[uuid.UUID]) -> Iterator[str]:
+def _generate_json(database: Database, found: StudyArchive, run_ids: Sequence[uuid.UUID]) -> Iterator[str]:
     """Yield the JSON of a study in parts, with the tasks of each arm. A list of parts is last in its object."""
     yield _dump(found, "arms").removesuffix("}") + ',"arms":['
     for place, (run_id, arm) in enumerate(zip(run_ids, found.arms, strict=True)):
         yield "," * (place > 0) + _dump(arm, "tasks").removesuffix("}") + ',"tasks":['
         finished = (row for row in iterate_tasks(database, run_id) if row.state is TaskState.FINISHED)
         for number, row in enumerate(finished):
-            yield "," * (number > 0) + _dump(_task(row))
+            yield "," * (number > 0) + _dump(_build_task(row))
         yield "]}"
     yield "]}"
 
@@ -175,7 +175,7 @@ def _dump(part: RequestModel, *without: str) -> str:
     return part.model_dump_json(exclude_unset=True, exclude=set(without))
 
 
-def _gzipped(texts: Iterator[str]) -> Iterator[bytes]:
+def _compress(texts: Iterator[str]) -> Iterator[bytes]:
     compressor = zlib.compressobj(9, wbits=zlib.MAX_WBITS | GZIP)
     for text in texts:
         if chunk := compressor.compress(text.encode()):
@@ -183,15 +183,15 @@ def _gzipped(texts: Iterator[str]) -> Iterator[bytes]:
     yield compressor.flush()
 
 
-def _measured_on(study: Study) -> str:
-    where = device(study)
+def _describe_machine(study: Study) -> str:
+    where = format_devices(study)
     cpu = study.machine.get("cpu") or next(
         (run.provenance["cpu"] for run in study.runs if run.provenance.get("cpu")), ""
     )
     return (where if not cpu or cpu in where else f"{where}, {cpu}")[:200]
 
 
-def _arm(arm: StudyArm) -> ArchiveArm:
+def _build_arm(arm: StudyArm) -> ArchiveArm:
     run = arm.run
     return ArchiveArm.of(
         run,
@@ -206,6 +206,6 @@ def _arm(arm: StudyArm) -> ArchiveArm:
     )
 
 
-def _task(row: RunTask) -> ArchiveTask:
+def _build_task(row: RunTask) -> ArchiveTask:
     samples = tuple(ArchiveSample.of(sample, finished_s=get_finish_time(sample)) for sample in row.samples)
     return ArchiveTask.of(row, task_id=row.task.task_id, samples=samples)

@@ -36,7 +36,7 @@ from evaluation.losslessness import (
 
 GREEDY, SAMPLED = "greedy", "sampled"
 SIDES = ("off", "off again", "on", "on again")
-MAX_SHOWN = 50  # differing texts, in full order
+MAX_DIFFERING_TEXTS = 50  # differing texts, in full order
 EXCERPT = 80  # characters from the first difference on, and half as many before it
 _SERVER_FACTS = ("target", "endpoint", "device", "device_name", "dtype", "target_sha256", "n_requests", "extra_body")
 _ENGINE = EngineOptions.model_fields
@@ -203,7 +203,7 @@ def build_document(session: Session, study: Study) -> AuditDocument:
         pass_at_1_difference=worst.pass_at_1_difference,
         pass_at_1_interval=worst.pass_at_1_interval,
         decodings=decodings,
-        tasks=differing[:MAX_SHOWN],
+        tasks=differing[:MAX_DIFFERING_TEXTS],
         profiles={side: _build_profile(runs[_name_arm(GREEDY, side)]) for side in ("off", "on")},
         command=study.command,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from pydantic import Field, JsonValue, create_model
 
-from app.annotations.schemas import ArchivedOf, NoteOf
+from app.annotations.schemas import ArchivedField, NoteField
 from app.core.errors import BadInputError
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.runs.clock import describe_disturbance
@@ -52,8 +52,8 @@ class StudyHead(ResponseModel):
     created_at: dt.datetime
     remaining_s: float | None = Field(description="an estimate; null until every arm has decoded three tasks")
     waiting: str | None = Field(description="why measuring waits for a quiet machine now; null: it does not")
-    note: NoteOf = ""
-    archived: ArchivedOf = False
+    note: NoteField = ""
+    archived: ArchivedField = False
 
 
 class ArmDocument(ResponseModel):
@@ -161,7 +161,7 @@ NOTHING_YET = "Nothing can be said yet: the arms have no graded task in common."
 
 def build_overview(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyOverview:
     """The study with its arms."""
-    return StudyOverview(study=_head(study, progress), arms=_arms(study, progress))
+    return StudyOverview(study=_build_head(study, progress), arms=_build_arm_documents(study, progress))
 
 
 def build_document(
@@ -175,20 +175,20 @@ def build_document(
 
     Raises BadInputError for a budget above the study's.
     """
-    found, at = analysis.found, budget_s
+    found, at = analysis.statistics, budget_s
     if at is not None:
-        check_measured(study, at)
+        require_measured_budget(study, at)
     answers = found.answers_with(margin) if found else ()
     made = StudyDocument(
         study=StudyInfo(
-            **dict(_head(study, progress)),
+            **dict(_build_head(study, progress)),
             tasks_common=len(found.tasks_common) if found else 0,
             arms_compared=list(analysis.compared),
         ),
-        arms=_arms(study, progress),
-        sentence=describe_study(answers, measured(study, found)) if found else NOTHING_YET,
+        arms=_build_arm_documents(study, progress),
+        sentence=describe_study(answers, describe_measured_study(study, found)) if found else NOTHING_YET,
         disturbance=find_disturbance(study, analysis.compared) if found else "",
-        answer=[_named(answer) for answer in answers],
+        answer=[_build_answer(answer) for answer in answers],
         reached=list(found.reached) if found else [],
         frontier=list(found.frontier_first) if found else [],
         frontier_all=list(found.frontier_all) if found else [],
@@ -200,7 +200,7 @@ def build_document(
     return made.model_copy(update={"at_budget": found.answer_at(at, margin)}) if found and at is not None else made
 
 
-def check_measured(study: Study, budget_s: float) -> None:
+def require_measured_budget(study: Study, budget_s: float) -> None:
     """Raises BadInputError for a budget above the study's: nothing was measured there."""
     if budget_s > study.budget_s:
         raise BadInputError(
@@ -210,12 +210,12 @@ def check_measured(study: Study, budget_s: float) -> None:
         )
 
 
-def measured(study: Study, found: Analysis) -> MeasuredStudy:
+def describe_measured_study(study: Study, found: Analysis) -> MeasuredStudy:
     """What the answers of the study are about."""
     return MeasuredStudy(len(found.tasks_common), study.dataset.name, study.dataset.n_tasks)
 
 
-def _named(answer: BudgetAnswer) -> NamedAnswer:
+def _build_answer(answer: BudgetAnswer) -> NamedAnswer:
     return NamedAnswer.of(answer, from_s=answer.budget_s, to_s=answer.budget_s)
 
 
@@ -224,24 +224,24 @@ def find_disturbance(study: Study, arms: Collection[str]) -> str:
     return describe_disturbance(arm.run.measured for arm in study.arms if arm.name in arms)
 
 
-def device(study: Study) -> str:
+def format_devices(study: Study) -> str:
     """The devices that the arms were measured on."""
     return ", ".join(dict.fromkeys(run.device_label for run in study.runs))
 
 
-def _head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyHead:
+def _build_head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyHead:
     return StudyHead.of(
         study,
         dataset=study.dataset.name,
         dataset_sha256=study.dataset.sha256,
         dataset_tasks=study.dataset.n_tasks,
-        device=device(study),
+        device=format_devices(study),
         remaining_s=remaining_s(study.arms, progress),
         waiting=describe_quiet_wait(study.runs) if study.state in OPEN_RUN_STATES else None,
     )
 
 
-def _arms(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDocument]:
+def _build_arm_documents(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDocument]:
     return [
         ArmDocument.of(
             arm.run,

@@ -78,7 +78,7 @@ def build_engine_rows(session: Session, arms: Mapping[str, Run], found: Analysis
     return tuple(rows)
 
 
-def speculates(run: Run) -> bool:
+def is_speculative(run: Run) -> bool:
     """Whether the run's engine drafts tokens, as far as it is known."""
     return _name_speculation(run) not in (PLAIN, "")
 
@@ -94,7 +94,7 @@ def _load_texts(session: Session, run_id: uuid.UUID) -> Texts:
 
 def _find_plain(name: str, arms: Mapping[str, Run]) -> str | None:
     """The arm that decodes with the same engine and options without speculation, if this one speculates."""
-    if not speculates(arms[name]):
+    if not is_speculative(arms[name]):
         return None
     same = [other for other, run in arms.items() if _identify(run) == _identify(arms[name])]
     return next((other for other in same if _name_speculation(arms[other]) == PLAIN), None)

@@ -174,41 +174,44 @@ def build_arms(tables: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any],
 
     Fetches models that presets need. Raises BadInputError that names the arm and the field.
     """
-    arms: list[ArmSpec] = []
-    servers: list[DeclaredServer] = []
-    ports = _number_ports(tables)
+    arm_defaults = {name: value for name, value in defaults.items() if name in ArmOptions.model_fields}
+    ports = _iterate_free_ports(tables)
+    built = []
     for number, table in enumerate(tables, start=1):
-        options = {name: value for name, value in table.items() if name not in ENGINE_FIELDS or name == "name"}
-        given = {**{k: v for k, v in defaults.items() if k in ArmOptions.model_fields}, **options}
-        server = None
         try:
-            if "target" in table:
-                _refuse_mixture(table)
-                made: dict[str, Any] = given
-            else:
-                engine_table = {name: value for name, value in table.items() if name in ENGINE_FIELDS}
-                arm = parse_spec(EngineArm, engine_table)
-                made, server = _build_arm(arm, given, arm.port or next(ports))
-            if tokenizer and str(made["target"]).startswith(PREFIX):
-                made["target"] = add_tokenizer(str(made["target"]), tokenizer)
-                if server is not None:
-                    server = server._replace(target=made["target"])
-            if server is not None:
-                servers.append(server)
-            arms.append(parse_spec(ArmSpec, made))
+            built.append(_build_arm_of_table(table, arm_defaults, ports, tokenizer))
         except (BadInputError, ModelError) as error:
             field_name = error.field if isinstance(error, BadInputError) else "model"
             raise BadInputError(f"arm {number}: {error}", f"arms.{number - 1}.{field_name}") from None
-    return EngineArms(tuple(arms), tuple(servers))
+    return EngineArms(tuple(arm for arm, _ in built), tuple(server for _, server in built if server is not None))
 
 
-def _refuse_mixture(table: Mapping[str, Any]) -> None:
+def _build_arm_of_table(
+    table: Mapping[str, Any], arm_defaults: Mapping[str, Any], ports: Iterator[int], tokenizer: str
+) -> tuple[ArmSpec, DeclaredServer | None]:
+    """The arm of one table, and its server, if one is to be declared. Raises BadInputError or ModelError."""
+    given = {name: value for name, value in table.items() if name not in ENGINE_FIELDS or name == "name"}
+    options: dict[str, Any] = {**arm_defaults, **given}
+    server: DeclaredServer | None = None
+    if "target" in table:
+        _require_target_only(table)
+    else:
+        engine_arm = parse_spec(EngineArm, {name: value for name, value in table.items() if name in ENGINE_FIELDS})
+        options, server = _build_arm(engine_arm, options, engine_arm.port or next(ports))
+    if tokenizer and str(options["target"]).startswith(PREFIX):
+        options["target"] = add_tokenizer(str(options["target"]), tokenizer)
+        if server is not None:
+            server = server._replace(target=options["target"])
+    return parse_spec(ArmSpec, options), server
+
+
+def _require_target_only(table: Mapping[str, Any]) -> None:
     for name in table:
         if name in ENGINE_FIELDS and name != "name":
             raise BadInputError(f"{name} is for engine, url or command: leave it out, or leave target out", name)
 
 
-def _number_ports(tables: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+def _iterate_free_ports(tables: Sequence[Mapping[str, Any]]) -> Iterator[int]:
     taken = {table.get("port") for table in tables}
     return (port for port in range(FIRST_PORT, 65536) if port not in taken)
 
@@ -232,7 +235,7 @@ def _build_arm(arm: EngineArm, given: dict[str, Any], port: int) -> tuple[dict[s
         target = add_extra_body(target, json.dumps(arm.extra_body))
     base = parse_target(target).base_url
     command = None if arm.url else _build_command(arm, preset, served, port, base)
-    facts = {"engine": arm.engine or "", "speculation": arm.speculation if _says_speculation(arm) else ""}
+    facts = {"engine": arm.engine or "", "speculation": arm.speculation if _declares_speculation(arm) else ""}
     server = DeclaredServer(target, command, {name: value for name, value in facts.items() if value})
     return {**given, "target": target, "name": name}, server
 
@@ -282,7 +285,7 @@ def _read_env(env: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _says_speculation(arm: EngineArm) -> bool:
+def _declares_speculation(arm: EngineArm) -> bool:
     return arm.engine is not None or arm.speculation != NONE or "speculation" in arm.model_fields_set
 
 

@@ -19,7 +19,7 @@ from evaluation.studies.analysis import ArmCurve
 
 Format = Literal["json", "csv", "markdown", "archive"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-KINDS = {
+MEDIA_TYPES = {
     "json": ("application/json", "json"),
     "csv": ("text/csv", "csv"),
     "markdown": ("text/markdown", "md"),
@@ -29,11 +29,19 @@ KINDS = {
 
 SPEEDS = ("ms_per_token_first", "ms_per_token_last", "ms_per_token_all")
 """Of the first and the last sample that finishes, and of all: the mean over the tasks (BASS, section 4.1)."""
-MEASURED = ("device", "clock_marks", "tasks", *SPEEDS)
-CURVE = ("budget_s", "pass_first", "pass_first_low", "pass_first_high", "pass_all", "pass_all_low", "pass_all_high")
+MEASURED_COLUMNS = ("device", "clock_marks", "tasks", *SPEEDS)
+CURVE_COLUMNS = (
+    "budget_s",
+    "pass_first",
+    "pass_first_low",
+    "pass_first_high",
+    "pass_all",
+    "pass_all_low",
+    "pass_all_high",
+)
 
 
-def chunks(
+def export_study(
     database: Database, session: Session, study: Study, form: str, analyse: Callable[[], StudyAnalysis]
 ) -> Iterator[bytes]:
     """The study as a file in this format, one of FORMATS; an archive is read as it is taken.
@@ -42,54 +50,56 @@ def chunks(
     study.
     """
     if form == "archive":
-        return archive.write(database, study)
-    return iter([_content(session, study, form, analyse())])
+        return archive.write_archive(database, study)
+    return iter([_render_study(session, study, form, analyse())])
 
 
-def _content(session: Session, study: Study, form: str, said: StudyAnalysis) -> bytes:
+def _render_study(session: Session, study: Study, form: str, said: StudyAnalysis) -> bytes:
     found = documents.build_document(study, said, progress.compute_study_progress(session, study))
     if form == "csv":
-        return as_csv(found, said).encode()
-    return (as_markdown(found) if form == "markdown" else found.model_dump_json(indent=2) + "\n").encode()
+        return format_study_csv(found, said).encode()
+    return (format_study_markdown(found) if form == "markdown" else found.model_dump_json(indent=2) + "\n").encode()
 
 
-def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
+def format_study_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
     """Rows of each compared arm: its options, and its shares (0 to 1), valid until the budget of its next row.
 
     An arm has a row at every budget (seconds) at which one of its shares changes, and at round ones.
     """
-    rows: list[Iterable[object]] = [("arm", "run_id", *ArmOptions.model_fields, *MEASURED, *CURVE)]
-    if analysis.found is not None:
-        speeds = {row.arm: row for row in analysis.found.paper_table}
-        for one in analysis.found.curves:
+    rows: list[Iterable[object]] = [("arm", "run_id", *ArmOptions.model_fields, *MEASURED_COLUMNS, *CURVE_COLUMNS)]
+    if analysis.statistics is not None:
+        speeds = {row.arm: row for row in analysis.statistics.paper_table}
+        for one in analysis.statistics.curves:
             arm = next(arm for arm in found.arms if arm.name == one.arm)
             options = (arm.configuration[option] for option in ArmOptions.model_fields)
             speed = (getattr(speeds[arm.name], name) for name in SPEEDS)
             measured = (found.study.device, " ".join(arm.marks), found.study.tasks_common, *speed)
-            rows += _points((arm.name, arm.run_id, *options, *measured), one, analysis.found.budgets)
+            rows += _build_csv_rows((arm.name, arm.run_id, *options, *measured), one, analysis.statistics.budgets)
     return tables.as_csv(rows)
 
 
-def as_markdown(found: StudyDocument) -> str:
+def format_study_markdown(found: StudyDocument) -> str:
     """The report as GitHub's Markdown. Names are text there: no markup, links or HTML."""
     parts = [f"# {escape_markdown(found.study.name)}", escape_markdown(found.disturbance + found.sentence)]
-    facts = [(label, value) for label, value in report.facts(found) if label != report.COMMAND]
+    facts = [(label, value) for label, value in report.list_facts(found) if label != report.COMMAND]
     parts.append("\n".join(f"- {label}: {escape_markdown(value)}" for label, value in facts))
     if found.study.command:
         parts += ["The same study again:", fence_markdown(found.study.command)]
-    for section in report.sections(found):
+    for section in report.list_tables(found):
         rows = [tuple(map(escape_markdown, row)) for row in section.rows]
         headings = tuple(map(escape_markdown, section.headings))
         parts += [f"## {escape_markdown(section.title)}", escape_markdown(section.note)]
         parts.append(format_markdown_table(headings, rows))
     parts += [
         "## Configurations",
-        "\n".join(f"- {escape_markdown(a.name)}: {escape_markdown(report.configuration(a))}" for a in found.arms),
+        "\n".join(
+            f"- {escape_markdown(a.name)}: {escape_markdown(report.format_configuration(a))}" for a in found.arms
+        ),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _points(head: Sequence[object], one: ArmCurve, budgets: Sequence[float]) -> Iterator[Iterable[object]]:
+def _build_csv_rows(head: Sequence[object], one: ArmCurve, budgets: Sequence[float]) -> Iterator[Iterable[object]]:
     for budget in sorted({*one.curve.budgets, *budgets}):
         (first, of_first), (every, of_all) = one.at(budget)
         yield (*head, budget, first, *of_first, every, *of_all)

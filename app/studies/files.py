@@ -14,16 +14,18 @@ from decoding.suggest import suggest_one_of
 
 STUDY_FIELDS = tuple(name for name in StudySpec.model_fields if name != "arms")
 ARM_FIELDS = tuple(ArmSpec.model_fields)
-LARGEST = 2**20  # bytes
+MAX_FILE_BYTES = 2**20  # bytes
 
 
-def read(data: bytes, origin: str, further: Sequence[str] = ()) -> dict[str, Any]:
+def parse_study_file(data: bytes, origin: str, further: Sequence[str] = ()) -> dict[str, Any]:
     """The values for a StudySpec; only keys are checked. `further` are extra keys that arms may have.
 
     Raises BadInputError that names `origin`, the table and the key.
     """
-    if len(data) > LARGEST:
-        raise BadInputError(f"{origin} has more than {LARGEST // 2**20} MiB: it does not describe a study", "file")
+    if len(data) > MAX_FILE_BYTES:
+        raise BadInputError(
+            f"{origin} has more than {MAX_FILE_BYTES // 2**20} MiB: it does not describe a study", "file"
+        )
     try:
         tables = tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
@@ -43,7 +45,7 @@ def read(data: bytes, origin: str, further: Sequence[str] = ()) -> dict[str, Any
     return {**study, "arms": arms}
 
 
-def shell_command(spec: StudySpec) -> str:
+def format_study_command(spec: StudySpec) -> str:
     """The `bassline study run` that repeats the study: one line, with the file on standard input.
 
     Options with their default are left out.

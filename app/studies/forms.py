@@ -16,10 +16,10 @@ from app.runs.options import get_options
 from app.runs.quiet import QUIET_LIMIT_S
 from app.runs.schemas import ArmOptions, RunSpec
 from app.studies import presets, service
-from app.studies.grid import Grid, grid
+from app.studies.grid import Grid, build_grid
 from app.studies.schemas import StudySpec
 
-SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name")
+SHARED_OPTIONS = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name")
 OWN_GRID = ("drafter", "n")  # a preset sets these itself
 LABELS = {name: option.form_label for name, option in get_options(RunSpec).items()} | {
     "race": "Race",
@@ -39,7 +39,7 @@ DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class Filled:
+class ParsedStudyForm:
     """The result of a form: the specification and its number of tasks, or a message for each invalid field.
 
     The error under "" is about no single field. `left_out` says which combinations were left out.
@@ -51,12 +51,12 @@ class Filled:
     errors: dict[str, str] = field(default_factory=dict)
 
     @property
-    def most_s(self) -> float:
+    def max_s(self) -> float:
         """Seconds of decoding at most: every task of every arm takes its whole budget."""
         return len(self.spec.arms) * self.n_tasks * self.spec.budget_s if self.spec else 0.0
 
 
-def first_values() -> MultiDict[str, str]:
+def get_initial_values() -> MultiDict[str, str]:
     """What the empty form shows: the first cached model, else the first known one, and a small grid."""
     cached = list_cached_references()
     known = [model.ref for model in list_models()]
@@ -67,37 +67,37 @@ def first_values() -> MultiDict[str, str]:
     return values
 
 
-def filled(ctx: Context, values: MultiDict[str, str]) -> Filled:
+def parse_study_form(ctx: Context, values: MultiDict[str, str]) -> ParsedStudyForm:
     """The study that the form describes, checked as far as that goes without running anything."""
-    given = {name: values[name] for name in SHARED if values.get(name, "").strip()}
+    given = {name: values[name] for name in SHARED_OPTIONS if values.get(name, "").strip()}
     shared, errors = parse_form(RunSpec, {"target": "any", **given}, LABELS, {}, lambda _: None)
     arms = Grid((), ())
     try:
-        arms = _arms(values)
+        arms = _build_arms(values)
         if shared is None:
-            return Filled(None, 0, arms.left_out, errors)
+            return ParsedStudyForm(None, 0, arms.left_out, errors)
         spec = StudySpec(
-            **shared.model_dump(include=set(SHARED)),
+            **shared.model_dump(include=set(SHARED_OPTIONS)),
             race="race" in values,
             quiet_limit_s=QUIET_LIMIT_S if "wait_for_quiet" in values else None,
             arms=arms.arms,
         )
         for arm in spec.arms:  # before anything is looked up: an error must not reveal which files exist
             runs.require_allowed(ctx, arm.target, arm.drafter)
-        _, _, tasks = service.check(ctx, spec)
+        tasks = service.resolve_spec(ctx, spec).tasks
     except BadInputError as fault:
-        return Filled(None, 0, arms.left_out, _error(fault) | errors)
-    return Filled(spec, len(tasks), arms.left_out)
+        return ParsedStudyForm(None, 0, arms.left_out, _map_error(fault) | errors)
+    return ParsedStudyForm(spec, len(tasks), arms.left_out)
 
 
-def shared_fields(datasets: list[str]) -> list[FormField]:
+def build_shared_fields(datasets: list[str]) -> list[FormField]:
     """The fields of what all arms share."""
     known = {one.name: one for one in build_form_fields(RunSpec, {"dataset": [(name, name) for name in datasets]})}
     hints = {"name": "The name in lists; empty: the models, the dataset and the number of arms."}
-    return [replace(known[name], hint=hints.get(name, known[name].hint)) for name in SHARED]
+    return [replace(known[name], hint=hints.get(name, known[name].hint)) for name in SHARED_OPTIONS]
 
 
-def list_fields() -> list[FormField]:
+def build_list_fields() -> list[FormField]:
     """A field for every further option in which arms may differ; it takes several values."""
     skipped = ("target", *OWN_GRID)
     return [
@@ -113,7 +113,7 @@ def list_fields() -> list[FormField]:
     ]
 
 
-def questions() -> list[tuple[str, str]]:
+def list_questions() -> list[tuple[str, str]]:
     """(value, label) of each preset, and of a custom grid."""
     return [
         *((name, preset.question) for name, preset in presets.PRESETS.items()),
@@ -121,30 +121,30 @@ def questions() -> list[tuple[str, str]]:
     ]
 
 
-def model_choices() -> list[tuple[str, str]]:
+def list_model_choices() -> list[tuple[str, str]]:
     """(reference, whether it has to be fetched first) of the known models."""
     cached = list_cached_references()
     return [(model.ref, "" if model.ref in cached else "is downloaded first") for model in list_models()]
 
 
-def _arms(values: MultiDict[str, str]) -> Grid:
+def _build_arms(values: MultiDict[str, str]) -> Grid:
     """The arms. Raises BadInputError that names the field."""
     preset = values.get("preset", "")
     names = [name for name in ArmOptions.model_fields if not (preset and name in OWN_GRID)]
-    given = {name: found for name in names if (found := chosen(values, name))}
+    given = {name: found for name in names if (found := get_selected_values(values, name))}
     if preset:
-        return presets.arms(preset, given.pop("target", []), given)
+        return presets.build_preset_arms(preset, given.pop("target", []), given)
     if "target" not in given:
         raise BadInputError("target is empty: choose a model", "target")
-    return grid(given)
+    return build_grid(given)
 
 
-def chosen(values: MultiDict[str, str], name: str) -> list[str]:
+def get_selected_values(values: MultiDict[str, str], name: str) -> list[str]:
     """All values of an option, of ticked boxes and of texts, each once."""
     return list(dict.fromkeys(word for text in values.getlist(name) for word in re.findall(r"[^\s,]+", text)))
 
 
-def _error(fault: BadInputError) -> dict[str, str]:
+def _map_error(fault: BadInputError) -> dict[str, str]:
     """The sentence under the form's name of the field; one about an arm names the arm too."""
     name = (fault.field or "").rpartition(".")[2]
     return map_field_error(BadInputError(str(fault).removesuffix("."), name), LABELS)

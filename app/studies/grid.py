@@ -30,7 +30,7 @@ class Grid:
     left_out: tuple[str, ...]
 
 
-def grid(values: Values, base_options: Sequence[Mapping[str, Any]] = ({},)) -> Grid:
+def build_grid(values: Values, base_options: Sequence[Mapping[str, Any]] = ({},)) -> Grid:
     """Each of `base_options` with every combination of `values`; both name options of ArmOptions.
 
     Combinations are left out if they are invalid although each value is valid in another one, and if they
@@ -52,14 +52,15 @@ def grid(values: Values, base_options: Sequence[Mapping[str, Any]] = ({},)) -> G
         except ValidationError as error:
             refused.append((one, to_bad_input(error)))
             continue
-        first, _ = arms.setdefault(_effect(arm), (one, arm))
+        first, _ = arms.setdefault(_build_equivalence_key(arm), (one, arm))
         if first is not one:
-            left_out.append(f"{_words(one, wanted)} is left out: it decodes as {_words(first, wanted)} does")
+            names = [_describe_combination(values, wanted) for values in (one, first)]
+            left_out.append(f"{names[0]} is left out: it decodes as {names[1]} does")
     for one, refusal in refused:
         field = refusal.field or ""
         if not any(given.get(field) == one.get(field) for given, _ in arms.values()):
             raise refusal
-        left_out.append(f"{_words(one, wanted)} is left out: {refusal}")
+        left_out.append(f"{_describe_combination(one, wanted)} is left out: {refusal}")
     _refuse_too_many(len(arms), MAX_ARMS, "arms")
     if len(arms) < MIN_ARMS:
         why = f" ({left_out[0]})" if left_out else ""
@@ -72,13 +73,13 @@ def _refuse_too_many(number: int, most: int, what: str) -> None:
         raise BadInputError(f"the values make {number} {what}: give fewer of them, {most} {what} at most", "arms")
 
 
-def _effect(arm: ArmSpec) -> str:
+def _build_equivalence_key(arm: ArmSpec) -> str:
     """A text that is equal for arms that decode in the same way."""
     without = {name for option, value, names in WITHOUT_EFFECT if getattr(arm, option) == value for name in names}
     return arm.model_dump_json(exclude=without)
 
 
-def _words(one: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> str:
+def _describe_combination(one: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> str:
     """The values in which the combination differs from others."""
     options = get_options(ArmOptions)
     return ", ".join(

@@ -36,16 +36,16 @@ from app.web.http.schemas import LONGEST_ECHO
 REFERENCE_FOLDERS = (Path(__file__).parents[2] / "docs" / "results", Path(__file__).parent / "reference")
 
 
-def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
+def load_study(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
     """Stores the study in a file's bytes with its runs. Returns its id; one that is here already stays as it is.
 
     The runs have ended, are marked as measured elsewhere and cannot be resumed. Raises BadInputError, which calls the
     file `origin`, before anything is stored.
     """
-    found = archive.read(data, origin)
+    found = archive.parse_archive(data, origin)
     try:
-        dataset = _dataset(ctx, found)
-        _check(found, dataset)
+        dataset = _require_dataset(ctx, found)
+        _check_archive(found, dataset)
     except BadInputError as error:
         raise BadInputError(f"{origin}: {error}", "file") from None
     if not _is_stored(ctx, found.id):
@@ -61,50 +61,50 @@ def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
 
 
 class LoadStudy(hidden_runs.ImportHandler):
-    """Stores the study in a file that `load` has checked: the run of each arm, then all of them are shown."""
+    """Stores the study in a file that `load_study` has checked: the run of each arm, then all of them are shown."""
 
     kind = "import_archive"
 
     def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
         """Stores the arms that no earlier attempt has."""
-        found = archive.read(job.input or b"", job.arguments["origin"])
-        dataset, run_ids = _dataset(step.ctx, found), [uuid.UUID(run_id) for run_id in job.arguments["run_ids"]]
+        found = archive.parse_archive(job.input or b"", job.arguments["origin"])
+        dataset, run_ids = _require_dataset(step.ctx, found), [uuid.UUID(run_id) for run_id in job.arguments["run_ids"]]
         for number in range(step.cursor.get("arms", 0), len(found.arms)):
             _store_hidden(step, found, run_ids[number], found.arms[number], dataset)
         step.on_finish = partial(_store_study, found, dataset, run_ids)
         return {"study_id": str(found.id)}
 
 
-def reference_files() -> list[Path]:
+def list_reference_files() -> list[Path]:
     """The archives of the reference studies that this installation has."""
     return sorted(file for folder in REFERENCE_FOLDERS for file in folder.glob("*.json.gz"))
 
 
-def reference_to_load(ctx: Context) -> bool:
+def has_unloaded_reference(ctx: Context) -> bool:
     """Whether this installation has a reference study that is not in the database."""
     with ctx.database.read() as session:
-        return any(session.get(Study, _study_in(file)) is None for file in reference_files())
+        return any(session.get(Study, _read_study_id(file)) is None for file in list_reference_files())
 
 
-def load_reference(ctx: Context) -> list[uuid.UUID]:
+def load_reference_studies(ctx: Context) -> list[uuid.UUID]:
     """Loads the packaged reference studies. Returns their ids. Raises NotFoundError where none is packaged."""
-    files = reference_files()
+    files = list_reference_files()
     if not files:
         raise NotFoundError("there is no reference study in this installation: give a file of `bassline study export`")
-    return [load(ctx, file.read_bytes(), file.name) for file in files]
+    return [load_study(ctx, file.read_bytes(), file.name) for file in files]
 
 
 @cache
-def _study_in(file: Path) -> uuid.UUID:
+def _read_study_id(file: Path) -> uuid.UUID:
     """The id of the study in a packaged file, which does not change while the process lives."""
-    return archive.read(file.read_bytes(), file.name).id
+    return archive.parse_archive(file.read_bytes(), file.name).id
 
 
-def _dataset(ctx: Context, found: StudyArchive) -> Dataset:
+def _require_dataset(ctx: Context, found: StudyArchive) -> Dataset:
     """The dataset with the content that the study was measured over, with its tasks."""
     with ctx.database.read() as session:
         dataset = repository.find_by_content(session, found.dataset, found.dataset_sha256)
-    dataset = dataset or service.require(ctx, found.dataset)
+    dataset = dataset or service.require_dataset(ctx, found.dataset)
     if dataset.sha256 != found.dataset_sha256:
         raise BadInputError(
             f"the study used {found.dataset} {found.dataset_sha256[:8]}, but this database has {dataset.sha256[:8]}: "
@@ -113,13 +113,13 @@ def _dataset(ctx: Context, found: StudyArchive) -> Dataset:
     return dataset
 
 
-def _check(found: StudyArchive, dataset: Dataset) -> None:
+def _check_archive(found: StudyArchive, dataset: Dataset) -> None:
     """Raises BadInputError for what the form of the file allows and no study can have."""
     task_ids = {task.task_id for task in dataset.tasks}
-    _refuse_twice([arm.name for arm in found.arms], "the name of arm")
+    _refuse_duplicates([arm.name for arm in found.arms], "the name of arm")
     for arm in found.arms:
         n = arm.configuration.n
-        _refuse_twice([task.task_id for task in arm.tasks], f"arm {arm.name!r}: task")
+        _refuse_duplicates([task.task_id for task in arm.tasks], f"arm {arm.name!r}: task")
         if len(arm.tasks) > arm.n_tasks:
             raise BadInputError(f"arm {arm.name!r}: n_tasks is {arm.n_tasks}, and {len(arm.tasks)} are finished")
         if arm.n_tasks > len(task_ids):
@@ -136,7 +136,7 @@ def _check(found: StudyArchive, dataset: Dataset) -> None:
                 raise BadInputError(f"{where}: the samples are not those from 0 to {n - 1}")
 
 
-def _refuse_twice(names: Collection[str], what: str) -> None:
+def _refuse_duplicates(names: Collection[str], what: str) -> None:
     for name, number in Counter(names).items():
         if number > 1:
             raise BadInputError(f"{what} {name[:LONGEST_ECHO]!r} is there twice")
@@ -149,7 +149,7 @@ def _is_stored(ctx: Context, study_id: uuid.UUID) -> bool:
 
 def _store_hidden(step: JobAttempt, found: StudyArchive, run_id: uuid.UUID, arm: ArchiveArm, dataset: Dataset) -> None:
     """Stores the run of an arm with its tasks and samples, and its figures; nothing shows it yet."""
-    run = _run(found, run_id, arm, dataset)
+    run = _build_run(found, run_id, arm, dataset)
     finished = {task.task_id: task for task in arm.tasks}
     tasks = [(generate_id(), task, finished[task.task_id]) for task in dataset.tasks if task.task_id in finished]
     rows = [
@@ -202,7 +202,7 @@ def _store_study(found: StudyArchive, dataset: Dataset, run_ids: Sequence[uuid.U
         hidden_runs.unhide_run(get_run(session, run_id, hidden=True), state, arm.error, finished_at)
 
 
-def _run(found: StudyArchive, run_id: uuid.UUID, arm: ArchiveArm, dataset: Dataset) -> Run:
+def _build_run(found: StudyArchive, run_id: uuid.UUID, arm: ArchiveArm, dataset: Dataset) -> Run:
     own = {"n_tasks", "prompt_mode_used", "command", "started_at", "note"}
     options = arm.configuration.model_dump(exclude={"name"})
     return Run(

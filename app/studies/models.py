@@ -53,7 +53,7 @@ class Study(Named, Annotatable, Base):
         return next((state for state in last if state in arms), RunState.FAILED)
 
     @property
-    def disturbed(self) -> int:
+    def n_disturbed_arms(self) -> int:
         """How many arms had a disturbed clock (app/runs/clock.py)."""
         return sum(bool(arm.run.measured.clock_marks) for arm in self.arms)
 

@@ -20,13 +20,13 @@ from app.runs.forms import parse_budget, parse_margin
 from app.runs.labels import assign_series, get_run_numbers, list_setting_words, shorten_labels
 from app.runs.quiet import QUIET_LIMIT_S
 from app.studies import documents, forms, report, repository, service
-from app.studies.analysis import Analyses, StudyAnalysis
-from app.studies.documents import check_measured
-from app.studies.loading import load_reference, reference_to_load
+from app.studies.analysis import AnalysisCache, StudyAnalysis
+from app.studies.documents import require_measured_budget
+from app.studies.loading import has_unloaded_reference, load_reference_studies
 from app.studies.models import Study
 from app.studies.progress import ArmProgress, compute_run_progress, compute_study_progress, remaining_s
 from app.studies.sentences import describe_answer, describe_verdict
-from app.web.http.security import needs
+from app.web.http.security import require_scope
 from app.web.http.web import get_context, get_session, get_singleton, parse_id
 from app.web.ui.charts import comparison
 from app.web.ui.charts.chart import Chart
@@ -37,7 +37,7 @@ from evaluation.decisions import MARGIN
 from evaluation.studies.analysis import Analysis
 
 
-def short_names(study: Study) -> dict[str, str]:
+def shorten_arm_names(study: Study) -> dict[str, str]:
     """The label of each arm, by its name."""
     names = [arm.name for arm in study.arms]
     labels = shorten_labels(
@@ -46,12 +46,12 @@ def short_names(study: Study) -> dict[str, str]:
     return dict(zip(names, labels, strict=True))
 
 
-def opening_budget(found: Analysis) -> float:
+def choose_opening_budget(found: Analysis) -> float:
     """The budget in seconds at which a page opens."""
     return comparison.choose_opening_budget([one.curve for one in found.curves], found.budgets[-1])
 
 
-def slider_budgets(found: Analysis) -> tuple[float, ...]:
+def list_slider_budgets(found: Analysis) -> tuple[float, ...]:
     """The round budgets from just below where the first arm solves a task, and the study's own."""
     solved = [k for k, budget in enumerate(found.budgets) if any(one.curve.at(budget)[1] for one in found.curves)]
     return found.budgets[max(min(solved, default=0) - 1, 0) :]
@@ -59,7 +59,7 @@ def slider_budgets(found: Analysis) -> tuple[float, ...]:
 
 def draw_arms(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> Chart:
     """The curves of the arms; an arm has the colour of its run (app/runs/labels.py)."""
-    labels = short_names(study)
+    labels = shorten_arm_names(study)
     colours = assign_series([numbers[arm.run_id] for arm in study.arms])
     colour_of = {arm.name: colour for arm, colour in zip(study.arms, colours, strict=True)}
     keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
@@ -86,9 +86,9 @@ def index() -> str:
         studies=studies,
         progress=compute_run_progress(get_session(), [arm.run_id for study in studies for arm in study.arms]),
         following=following,
-        reference=reference_to_load(get_context()),
+        reference=has_unloaded_reference(get_context()),
         archived=archived,
-        any_archived=not studies and Study.any_archived(get_session()),
+        any_archived=not studies and Study.has_archived(get_session()),
     )
 
 
@@ -96,14 +96,14 @@ def index() -> str:
 def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: opening_budget), by a `?margin=` in points."""
     study = repository.get_study(get_session(), study_id)
-    said, progress = _analysis(study), compute_study_progress(get_session(), study)
-    found, is_open = said.found, study.state in OPEN_RUN_STATES
+    said, progress = _get_analysis(study), compute_study_progress(get_session(), study)
+    found, is_open = said.statistics, study.state in OPEN_RUN_STATES
     tabs = TABS if found else {"arms": TABS["arms"]}
     tab = next((tab for tab in tabs if tab == request.args.get("tab")), next(iter(tabs)))
-    error, budget, margin = None, opening_budget(found) if found else study.budget_s, MARGIN
+    error, budget, margin = None, choose_opening_budget(found) if found else study.budget_s, MARGIN
     try:
         asked = parse_budget(request.args.get("budget")) or budget
-        check_measured(study, asked)
+        require_measured_budget(study, asked)
         budget = asked
         margin = parse_margin(request.args.get("margin"))
     except BadInputError as problem:
@@ -127,25 +127,25 @@ def show(study_id: uuid.UUID) -> str:
         said=said,
         found=found,
         curves={one.arm: one for one in found.curves} if found else {},
-        labels=short_names(study),
+        labels=shorten_arm_names(study),
         runs={arm.name: arm.run_id for arm in study.arms},
-        notes=report.notes,
+        notes=report.format_notes,
         later=_later(study, said, budget),
         tables=tables,
-        sentences=describe_answer(document.at_budget, documents.measured(study, found))
+        sentences=describe_answer(document.at_budget, documents.describe_measured_study(study, found))
         if found and document.at_budget
         else [],
         verdict=describe_verdict,
         chart=draw_arms(study, found, budget, numbers) if found and tab == "answer" else None,
-        downloads=_downloads(study),
+        downloads=_list_downloads(study),
         few=MAX_EXPANDED_ARMS,
         tab=tab,
         tabs=tabs,
         budget=budget,
-        grid=slider_budgets(found) if found else (),
+        grid=list_slider_budgets(found) if found else (),
         error=error,
         asked_margin=None if margin == MARGIN else format_exact(round(100 * margin, 6)),
-        **annotation_pages.values(study_id),
+        **annotation_pages.build_template_values(study_id),
     )
 
 
@@ -153,43 +153,43 @@ annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget", "margin"), 
 
 
 @bp.get("/studies/of/<uuid:run_id>")
-def of_run(run_id: uuid.UUID) -> AnyResponse:
+def redirect_to_study(run_id: uuid.UUID) -> AnyResponse:
     """The study of which the run is an arm. Raises NotFoundError for a run that is not an arm."""
-    return redirect(url_for("studies.show", study_id=repository.study_of(get_session(), run_id)))
+    return redirect(url_for("studies.show", study_id=repository.get_study_id(get_session(), run_id)))
 
 
 @bp.get("/studies/new")
 def new() -> str:
     """The form with a small grid, or with the values in the address, such as `?target=...&n=1&n=8`."""
-    values = forms.first_values()
+    values = forms.get_initial_values()
     if any(name in request.args for name in forms.OWN_GRID):
         values["preset"] = ""
     for name in request.args:
         values.setlist(name, request.args.getlist(name))
-    return _form(values, forms.filled(get_context(), values), {})
+    return _render_form(values, forms.parse_study_form(get_context(), values), {})
 
 
 @bp.post("/studies/new")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def create() -> AnyResponse | str | tuple[str, int]:
     """Submits the study and shows it; with the button Preview shows its arms. An invalid form is shown again."""
-    filled = forms.filled(get_context(), request.form)
+    filled = forms.parse_study_form(get_context(), request.form)
     if "preview" in request.form:
-        return _form(request.form, filled, {})
+        return _render_form(request.form, filled, {})
     if filled.spec is None:
-        return _form(request.form, filled, filled.errors), 422
+        return _render_form(request.form, filled, filled.errors), 422
     return redirect(url_for("studies.show", study_id=service.submit(get_context(), filled.spec)), 303)
 
 
 @bp.post("/studies/reference")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def load() -> AnyResponse:
     """Loads the reference studies of this installation, and shows the first."""
-    return redirect(url_for("studies.show", study_id=load_reference(get_context())[0]), 303)
+    return redirect(url_for("studies.show", study_id=load_reference_studies(get_context())[0]), 303)
 
 
 @bp.post("/studies/<uuid:study_id>/cancel")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def cancel(study_id: uuid.UUID) -> AnyResponse:
     """Ends every arm; samples are kept."""
     service.cancel(get_context(), study_id)
@@ -197,7 +197,7 @@ def cancel(study_id: uuid.UUID) -> AnyResponse:
 
 
 @bp.post("/studies/<uuid:study_id>/resume")
-@needs(Scope.SUBMIT)
+@require_scope(Scope.SUBMIT)
 def resume(study_id: uuid.UUID) -> AnyResponse:
     """Reopens the arms that have ended with tasks left."""
     service.resume(get_context(), study_id)
@@ -205,27 +205,27 @@ def resume(study_id: uuid.UUID) -> AnyResponse:
 
 
 @bp.post("/studies/<uuid:study_id>/delete")
-@needs(Scope.ADMIN)
+@require_scope(Scope.ADMIN)
 def delete(study_id: uuid.UUID) -> AnyResponse:
     """Removes the study and the runs of its arms."""
     service.delete(get_context(), study_id)
     return redirect(url_for("studies.index"), 303)
 
 
-def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, str]) -> str:
+def _render_form(values: MultiDict[str, str], filled: forms.ParsedStudyForm, errors: dict[str, str]) -> str:
     known = {*BUILTIN, *(dataset.name for dataset in datasets.list_datasets(get_session()))}
-    further, shared = forms.list_fields(), forms.shared_fields(sorted(known))
+    further, shared = forms.build_list_fields(), forms.build_shared_fields(sorted(known))
     folded = [field.name for field in shared if field.advanced]
     return render_template(
         "studies/new.html",
         values=values,
-        chosen={name: forms.chosen(values, name) for name in ("target", "drafter", "n")},
+        chosen={name: forms.get_selected_values(values, name) for name in ("target", "drafter", "n")},
         filled=filled,
         errors=errors,
         labels=forms.LABELS,
         quiet_limit=format_seconds(QUIET_LIMIT_S),
-        questions=forms.questions(),
-        models=forms.model_choices(),
+        questions=forms.list_questions(),
+        models=forms.list_model_choices(),
         drafters=list_drafter_choices(),
         shared=shared,
         shared_used="race" in values or any(values.get(name, "0") not in ("", "0") for name in folded),
@@ -234,16 +234,16 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
     )
 
 
-def _analysis(study: Study) -> StudyAnalysis:
+def _get_analysis(study: Study) -> StudyAnalysis:
     """What the study says; while it works an older one will do, so that the page does not slow what is measured."""
-    return get_singleton(Analyses).get(get_session(), study, allow_stale=study.state in OPEN_RUN_STATES)
+    return get_singleton(AnalysisCache).get(get_session(), study, allow_stale=study.state in OPEN_RUN_STATES)
 
 
 def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
     """When the first right answer came, if none came within the budget, or why none did; "" if one did."""
-    if said.found is None or said.found.answer_at(budget).arm is not None:
+    if said.statistics is None or said.statistics.answer_at(budget).arm is not None:
         return ""
-    first_s = said.found.compared.first_right_s
+    first_s = said.statistics.compared.first_right_s
     if first_s is not None:
         return f"The first comes within {format_seconds(first_s)}."
     runs = [arm.run_id for arm in study.arms if arm.name in said.compared]
@@ -269,7 +269,7 @@ def _describe_audit(study: Study) -> list[TextTable]:
         return []
 
 
-def _downloads(study: Study) -> list[tuple[str, str]]:
+def _list_downloads(study: Study) -> list[tuple[str, str]]:
     base = f"/api/v1/studies/{study.id}"
     return [
         ("Everything, JSON", base),

@@ -15,7 +15,7 @@ from app.core.db.types import get_utc_time
 from app.core.provenance import describe_machine
 from app.core.remote.target import is_remote
 from app.core.states import OPEN_RUN_STATES, Failure, WorkStep
-from app.datasets.service import as_plain
+from app.datasets.service import to_evaluation_task
 from app.jobs.job import CannotLoadError, WorkStoppedError
 from app.jobs.reaper import recover_each
 from app.jobs.work.decode_job import build_task_prompt, prepare_engine
@@ -26,8 +26,8 @@ from app.runs.policy import QUEUES, EvaluationPolicy, PendingWork, is_taking_tur
 from app.runs.repository import load_tasks_with_samples
 from app.studies import schedule, service
 from app.studies.models import ARM, Study, StudyArm
-from app.studies.repository import get_study, study_of
-from app.studies.schedule import is_here
+from app.studies.repository import get_study, get_study_id
+from app.studies.schedule import may_run_here
 from app.workers.service import compute_silence_limit
 from evaluation.prompting import PromptError
 
@@ -46,7 +46,7 @@ def try_engines(ctx: Context, study_id: uuid.UUID) -> None:
         study = get_study(session, study_id)
         if study.checked_at is not None:
             return
-        tasks = [as_plain(row.task) for row in load_tasks_with_samples(session, study.arms[0].run_id)[:1]]
+        tasks = [to_evaluation_task(row.task) for row in load_tasks_with_samples(session, study.arms[0].run_id)[:1]]
     arms = [arm for arm in study.arms if arm.run.state in OPEN_RUN_STATES]
     working: list[StudyArm] = []
     for arm in arms:
@@ -85,7 +85,7 @@ def require_open(ctx: Context, run_id: uuid.UUID) -> None:
             raise WorkStoppedError
 
 
-def keep_to_device(ctx: Context, study_id: uuid.UUID, run: Run) -> None:
+def require_first_device(ctx: Context, study_id: uuid.UUID, run: Run) -> None:
     """Interrupts the study of an arm that was begun on another device. Raises WorkStoppedError."""
     begun_on, device = run.provenance.get("device"), prepare_engine(ctx, run).provenance().get("device")
     if begun_on is not None and begun_on != device:
@@ -107,7 +107,9 @@ class ArmPolicy(EvaluationPolicy):
         if step is not WorkStep.DECODE:
             return super().list_pending_work(ctx, session, step)
         waiting = select(StudyArm.study_id).join(StudyArm.run).where(is_taking_turns(step)).distinct()
-        jobs = {study_id: schedule.next_job(session, study_id, here_only=True) for study_id in session.scalars(waiting)}
+        jobs = {
+            study_id: schedule.find_next_job(session, study_id, here_only=True) for study_id in session.scalars(waiting)
+        }
         return [PendingWork(key, job.run, run_task_id=job.run_task_id) for key, job in jobs.items() if job is not None]
 
     def iterate_candidates(
@@ -120,7 +122,7 @@ class ArmPolicy(EvaluationPolicy):
         study_id = _study_of(ctx, run_id)
         while True:
             with ctx.database.read() as session:
-                job = schedule.next_job(session, study_id)
+                job = schedule.find_next_job(session, study_id)
             if job is None:
                 return
             yield job.run_task_id
@@ -139,7 +141,7 @@ class ArmPolicy(EvaluationPolicy):
         study_id = _study_of(ctx, run.id)
         try_engines(ctx, study_id)
         require_open(ctx, run.id)
-        keep_to_device(ctx, study_id, run)
+        require_first_device(ctx, study_id, run)
 
     def list_runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
         """Returns the runs of all arms, because they wait for a quiet machine together."""
@@ -156,7 +158,7 @@ class ArmPolicy(EvaluationPolicy):
 
     def on_run_end(self, ctx: Context, session: Session, run: Run) -> None:
         """Tells a job that waits for the study, whose id is its key, that the last arm has ended."""
-        study_id = study_of(session, run.id)
+        study_id = get_study_id(session, run.id)
         arms = select(StudyArm.run_id).where(StudyArm.study_id == study_id)
         if session.scalar(select(Run.id).where(Run.id.in_(arms), Run.state.in_(OPEN_RUN_STATES)).limit(1)) is None:
             call_after_commit(session, send_if_waiting, ctx, str(study_id))
@@ -172,14 +174,18 @@ class ArmPolicy(EvaluationPolicy):
             studies = session.scalars(select(Study).where(Study.id.in_(of_open_arms))).all()
             silent = [study.id for study in studies if _is_silent(ctx, session, study.id)]
         if ctx.database.is_sqlite:
-            elsewhere = {study.id: service.ELSEWHERE.format(**study.machine) for study in studies if not is_here(study)}
+            elsewhere = {
+                study.id: service.STARTED_ELSEWHERE.format(**study.machine)
+                for study in studies
+                if not may_run_here(study)
+            }
             recover_each(elsewhere, lambda study_id: service.interrupt(ctx, study_id, elsewhere[study_id]))
         recover_each(silent, lambda study_id: schedule.send_next(ctx, study_id))
 
 
 def _is_silent(ctx: Context, session: Session, study_id: uuid.UUID) -> bool:
     """Whether a job waits whose message was last sent so long ago that it may be lost."""
-    job = schedule.next_job(session, study_id)
+    job = schedule.find_next_job(session, study_id)
     if job is None:
         return False
     sent_at = session.scalar(select(RunTask.enqueued_at).where(RunTask.id == job.run_task_id))

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.core.errors import BadInputError
 from app.language_models.service import list_cached_references, list_models
-from app.studies.grid import Grid, Values, grid
+from app.studies.grid import Grid, Values, build_grid
 from app.web.ui.units import format_count
 from decoding.suggest import suggest_one_of
 
@@ -28,25 +28,27 @@ class Preset:
     takes_cached_models: bool = False
 
 
-def _bass(_target: str) -> list[Options]:
+def _build_bass_arms(_target: str) -> list[Options]:
     # A single sequence has no siblings: there the drafter looks into the sequence's own text and the prompt.
     return [{"drafter": drafter, "n": n} for n in (1, BATCH) for drafter in ("none", "sibling")]
 
 
-def _drafters(target: str) -> list[Options]:
-    draft = draft_model_for(target)
+def _build_drafter_arms(target: str) -> list[Options]:
+    draft = find_draft_model(target)
     return [{"drafter": drafter, "n": BATCH} for drafter in ("none", "ngram", "sibling", *([draft] if draft else []))]
 
 
 PRESETS: Mapping[str, Preset] = {
-    "bass": Preset("What does batched speculative decoding gain over regular decoding and over one sequence?", _bass),
+    "bass": Preset(
+        "What does batched speculative decoding gain over regular decoding and over one sequence?", _build_bass_arms
+    ),
     "samples": Preset("How many samples?", lambda _: [{"drafter": "sibling", "n": n} for n in (1, 2, 4, 8, 16)]),
-    "drafters": Preset("Which drafter?", _drafters),
+    "drafters": Preset("Which drafter?", _build_drafter_arms),
     "models": Preset("Which model?", lambda _: [{"drafter": "sibling", "n": BATCH}], takes_cached_models=True),
 }
 
 
-def arms(name: str, targets: Sequence[str], values: Values) -> Grid:
+def build_preset_arms(name: str, targets: Sequence[str], values: Values) -> Grid:
     """The arms of a preset for each target, with every combination of further `values`.
 
     Raises BadInputError for an unknown preset, a missing target, and an option that the preset itself sets.
@@ -68,10 +70,10 @@ def arms(name: str, targets: Sequence[str], values: Values) -> Grid:
     for option in values:
         if option in beginnings[0]:
             raise BadInputError(f"{option} is set by the preset {name}: leave it out, or leave out the preset", option)
-    return grid(values, beginnings)
+    return build_grid(values, beginnings)
 
 
-def draft_model_for(target: str) -> str | None:
+def find_draft_model(target: str) -> str | None:
     """The smallest cached model of the registry that has the target's family and is smaller; None if there is none."""
     known = {model.ref: model for model in list_models()}
     if target not in known:

@@ -34,12 +34,12 @@ COMMAND = "Command"
 """The label of the command that repeats a study."""
 
 
-def heading(found: StudyDocument) -> str:
+def format_heading(found: StudyDocument) -> str:
     """The name of the study and its state."""
     return f"{found.study.name} ({found.study.state})"
 
 
-def facts(found: StudyDocument) -> list[tuple[str, str]]:
+def list_facts(found: StudyDocument) -> list[tuple[str, str]]:
     """What the study is, as label and value."""
     study = found.study
     rows = [
@@ -58,10 +58,10 @@ def facts(found: StudyDocument) -> list[tuple[str, str]]:
     return rows
 
 
-def sections(found: StudyDocument) -> list[TextTable]:
+def list_tables(found: StudyDocument) -> list[TextTable]:
     """The tables that have something to say, the answer first."""
     answer = [describe_answers(found), describe_reached(found)] if found.answer else []
-    return [*answer, *describe_engines(found), *describe_details(found), _arms(found)]
+    return [*answer, *describe_engines(found), *describe_details(found), _build_arms_table(found)]
 
 
 def describe_engines(found: StudyDocument) -> list[TextTable]:
@@ -101,12 +101,12 @@ def describe_engines(found: StudyDocument) -> list[TextTable]:
 
 def describe_details(found: StudyDocument) -> list[TextTable]:
     """What is behind the answer: frontiers, the paper's tables, and how many samples are enough."""
-    made = [_frontier(found)] if found.answer else []
+    made = [_build_frontier_table(found)] if found.answer else []
     if found.paper_table:
         has_budget = any(point.budget_s is not None for row in found.paper_table for point in row.points)
-        made += [*([_quality(found)] if has_budget else []), _speed(found.paper_table)]
-    made += [_samples(family, found.study.tasks_common) for family in found.samples]
-    return [*made, _speculation(found)] if any(pair.gains for pair in found.speculation) else made
+        made += [*([_build_quality_table(found)] if has_budget else []), _build_speed_table(found.paper_table)]
+    made += [_build_samples_table(family, found.study.tasks_common) for family in found.samples]
+    return [*made, _build_speculation_table(found)] if any(pair.gains for pair in found.speculation) else made
 
 
 def describe_answers(found: StudyDocument) -> TextTable:
@@ -116,11 +116,11 @@ def describe_answers(found: StudyDocument) -> TextTable:
         (
             format_exact_seconds(one.budget_s),
             ArmName(one.use or "none"),
-            share(one.use_pass_first, one.use_interval, n),
+            format_share(one.use_pass_first, one.use_interval, n),
             format_percent(one.use_pass_all, n),
             describe_verdict(one),
             ArmName(one.against or ""),
-            difference(one.difference, one.difference_interval, n),
+            format_difference(one.difference, one.difference_interval, n),
             format_tasks_to_decide(one.tasks_to_decide) if one.tasks_to_decide else "",
         )
         for one in found.answer
@@ -137,7 +137,7 @@ def describe_answers(found: StudyDocument) -> TextTable:
     )
 
 
-def difference(value: float | None, bounds: tuple[float, float] | None, n_tasks: int) -> str:
+def format_difference(value: float | None, bounds: tuple[float, float] | None, n_tasks: int) -> str:
     """A difference in points with its interval: `+2 (−9 to +13)`; empty for none."""
     if value is None or bounds is None:
         return ""
@@ -162,9 +162,9 @@ def describe_reached(found: StudyDocument) -> TextTable:
     )
 
 
-def _frontier(found: StudyDocument) -> TextTable:
-    first = [("Pass@First", point, point.pass_first) for point in _changes(found.frontier)]
-    every = [("Pass@All", point, point.pass_all) for point in _changes(found.frontier_all)]
+def _build_frontier_table(found: StudyDocument) -> TextTable:
+    first = [("Pass@First", point, point.pass_first) for point in _iterate_leader_changes(found.frontier)]
+    every = [("Pass@All", point, point.pass_all) for point in _iterate_leader_changes(found.frontier_all)]
     return TextTable(
         "Frontier",
         "The round budgets at which the leading arm changes.",
@@ -182,7 +182,7 @@ def _frontier(found: StudyDocument) -> TextTable:
     )
 
 
-def _changes(line: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
+def _iterate_leader_changes(line: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
     before: str | None = None
     for point in line:
         if point.arm != before:
@@ -190,7 +190,7 @@ def _changes(line: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
         before = point.arm
 
 
-def _quality(found: StudyDocument) -> TextTable:
+def _build_quality_table(found: StudyDocument) -> TextTable:
     # A share that regular decoding never finishes has no budget, so it has no columns.
     shares = [
         (place, share)
@@ -209,13 +209,16 @@ def _quality(found: StudyDocument) -> TextTable:
         "of its own samples the arm has finished.",
         tuple(headings),
         tuple(
-            (ArmName(row.arm), *(text for at, _ in shares for text in _point(row.points[at], found.study.tasks_common)))
+            (
+                ArmName(row.arm),
+                *(text for at, _ in shares for text in _format_point(row.points[at], found.study.tasks_common)),
+            )
             for row in rows
         ),
     )
 
 
-def _point(point: PaperPoint, n_tasks: int) -> tuple[str, ...]:
+def _format_point(point: PaperPoint, n_tasks: int) -> tuple[str, ...]:
     shares = (
         format_percent(point.pass_first, n_tasks),
         format_percent(point.pass_all, n_tasks),
@@ -224,7 +227,7 @@ def _point(point: PaperPoint, n_tasks: int) -> tuple[str, ...]:
     return format_seconds(point.budget_s), *shares
 
 
-def _speed(rows: Sequence[PaperRow]) -> TextTable:
+def _build_speed_table(rows: Sequence[PaperRow]) -> TextTable:
     return TextTable(
         "Regular decoding, single-sequence and batched speculation: speed",
         "Milliseconds per token of the first sample to finish, of the last one and of all; how many times faster all "
@@ -248,7 +251,7 @@ def _speed(rows: Sequence[PaperRow]) -> TextTable:
     )
 
 
-def _samples(family: FamilySamples, n_tasks: int) -> TextTable:
+def _build_samples_table(family: FamilySamples, n_tasks: int) -> TextTable:
     rows = [
         (
             f"n = {n}",
@@ -260,8 +263,8 @@ def _samples(family: FamilySamples, n_tasks: int) -> TextTable:
         )
         for n, cells in zip(family.ns, family.rows, strict=True)
     ]
-    first = map(_enough, family.enough_first, family.verdict_first)
-    every = map(_enough, family.enough_all, family.verdict_all)
+    first = map(_format_enough, family.enough_first, family.verdict_first)
+    every = map(_format_enough, family.enough_all, family.verdict_all)
     rows.append(("enough", *map(" / ".join, zip(first, every, strict=True))))
     return TextTable(
         f"How many samples: {family.target}, {family.drafter}",
@@ -272,7 +275,7 @@ def _samples(family: FamilySamples, n_tasks: int) -> TextTable:
     )
 
 
-def _speculation(found: StudyDocument) -> TextTable:
+def _build_speculation_table(found: StudyDocument) -> TextTable:
     n = found.study.tasks_common
     rows = tuple(
         (
@@ -282,7 +285,7 @@ def _speculation(found: StudyDocument) -> TextTable:
             f"{format_percent(gain.plain, n)} → {format_percent(gain.speculative, n)}",
             f"{format_points(gain.gained, n)} "
             f"({' to '.join(format_points(limit, n) for limit in gain.gained_interval)})",
-            _saved(gain),
+            _format_saved(gain),
         )
         for pair in found.speculation
         for gain in pair.gains
@@ -296,22 +299,22 @@ def _speculation(found: StudyDocument) -> TextTable:
     )
 
 
-def share(value: float, bounds: tuple[float, float], n_tasks: int) -> str:
+def format_share(value: float, bounds: tuple[float, float], n_tasks: int) -> str:
     """A share with its 95 % interval: `43 % (16 to 71)`."""
     return f"{format_percent(value, n_tasks)} ({format_interval(bounds, n_tasks)})"
 
 
-def _arms(found: StudyDocument) -> TextTable:
+def _build_arms_table(found: StudyDocument) -> TextTable:
     return TextTable(
         "Arms",
         "Each is a run of its own.",
         ("Arm", "State", "Tasks", RUN, "Notes"),
-        tuple((arm.name, str(arm.state), f"{arm.tasks} of {arm.n_tasks}", str(arm.run_id), notes(arm))
+        tuple((arm.name, str(arm.state), f"{arm.tasks} of {arm.n_tasks}", str(arm.run_id), format_notes(arm))
               for arm in found.arms),
     )  # fmt: skip
 
 
-def notes(arm: ArmDocument, names: Mapping[str, str] | None = None) -> str:
+def format_notes(arm: ArmDocument, names: Mapping[str, str] | None = None) -> str:
     """Why an arm was dropped or failed, or why its times cannot be trusted; else empty.
 
     `names` is what to call other arms, their full names by default.
@@ -328,18 +331,18 @@ def notes(arm: ArmDocument, names: Mapping[str, str] | None = None) -> str:
     return "; ".join([*said, *arm.marks])
 
 
-def configuration(arm: ArmDocument) -> str:
+def format_configuration(arm: ArmDocument) -> str:
     """All options of an arm in one line."""
     options = get_options(ArmOptions)
     return ", ".join(f"{name} {options[name].text(value)}" for name, value in arm.configuration.items())
 
 
-def _saved(gain: Gain) -> str:
+def _format_saved(gain: Gain) -> str:
     if gain.saved_s is None:
         return "none: never reaches it"
     low, high = ("no bound" if limit is None else format_decimal(limit) for limit in gain.saved_interval)
     return f"{format_decimal(gain.saved_s)} ({low} to {high})"
 
 
-def _enough(n: int | None, verdict: PairVerdict | None) -> str:
+def _format_enough(n: int | None, verdict: PairVerdict | None) -> str:
     return "none right" if n is None else f"n = {n}{'?' if verdict == 'undecided' else ''}"

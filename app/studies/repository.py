@@ -15,7 +15,7 @@ from app.runs.models import Run
 from app.studies.models import Study, StudyArm
 
 
-def _whole() -> Select[Study]:
+def _select_studies() -> Select[Study]:
     """Studies with their dataset, arms, and the arms' runs with dataset and curve."""
     run = selectinload(Study.arms).joinedload(StudyArm.run, innerjoin=True)
     return select(Study).options(
@@ -32,7 +32,7 @@ def list_studies(
 
     The last id of a page is `before` of the next.
     """
-    query = _whole() if before is None else _whole().where(Study.id < before)
+    query = _select_studies() if before is None else _select_studies().where(Study.id < before)
     if not archived:
         query = query.where(Study.archived.is_(False))
     return session.scalars(query.order_by(Study.id.desc()).limit(limit)).all()
@@ -40,7 +40,7 @@ def list_studies(
 
 def get_study(session: Session, study_id: uuid.UUID) -> Study:
     """The study with its arms and their runs. Raises NotFoundError."""
-    study = session.scalar(_whole().where(Study.id == study_id))
+    study = session.scalar(_select_studies().where(Study.id == study_id))
     if study is None:
         raise NotFoundError(f"there is no study {study_id}: `bassline study list` shows all studies")
     return study
@@ -62,12 +62,12 @@ def has_study(session: Session, study_id: uuid.UUID) -> bool:
     return session.scalar(select(Study.id).where(Study.id == study_id)) is not None
 
 
-def study_ids(session: Session) -> set[uuid.UUID]:
+def list_study_ids(session: Session) -> set[uuid.UUID]:
     """The ids of all studies."""
     return set(session.scalars(select(Study.id)))
 
 
-def study_of(session: Session, run_id: uuid.UUID) -> uuid.UUID:
+def get_study_id(session: Session, run_id: uuid.UUID) -> uuid.UUID:
     """The id of the study of which the run is an arm. Raises NotFoundError for a run that is not an arm."""
     found = session.scalar(select(StudyArm.study_id).where(StudyArm.run_id == run_id))
     if found is None:
@@ -78,14 +78,14 @@ def study_of(session: Session, run_id: uuid.UUID) -> uuid.UUID:
 def count_rivals(session: Session, run_ids: Collection[uuid.UUID]) -> int:
     """How many configurations a reader of these runs chooses between: the compared arms, if they are of
     one, so that two of its arms are judged as in the study; else the runs themselves."""
-    if not in_one_study(session, run_ids):
+    if not are_arms_of_one_study(session, run_ids):
         return len(run_ids)
-    study = session.get_one(Study, study_of(session, next(iter(run_ids))))
+    study = session.get_one(Study, get_study_id(session, next(iter(run_ids))))
     compared = [arm for arm in study.arms if arm.dropped_at is None and arm.run.state is not RunState.FAILED]
     return max(len(compared), len(run_ids))
 
 
-def in_one_study(session: Session, run_ids: Collection[uuid.UUID]) -> bool:
+def are_arms_of_one_study(session: Session, run_ids: Collection[uuid.UUID]) -> bool:
     """Whether all runs are arms of one study, so that they were measured in turn."""
     found = session.scalars(select(StudyArm.study_id).where(StudyArm.run_id.in_(run_ids))).all()
     return len(found) == len(run_ids) and len(set(found)) == 1

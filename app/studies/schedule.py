@@ -1,7 +1,7 @@
 """Whose turn it is in a study: the arms take turns task by task, and nothing of the study runs beside a task.
 
 One job of a study is decoded or graded at a time, so that an arm is never measured beside another one's work. A broker
-message for any job of a study only says that the study has work; `next_job` picks the job.
+message for any job of a study only says that the study has work; `find_next_job` picks the job.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class NextJob:
     run: Run
 
 
-def next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = False) -> NextJob | None:
+def find_next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = False) -> NextJob | None:
     """The job whose turn it is; None while another is running, an arm waits to be prepared, or nothing is left.
 
     With `here_only` also None for a study that was started on another machine. The tasks, shuffled by the seed, are
     cut into blocks of `block_tasks`; in each, the arms have their turns in a balanced order.
     """
     study = session.get_one(Study, study_id)
-    if here_only and not is_here(study):
+    if here_only and not may_run_here(study):
         return None
     states = select(Run.state).join(StudyArm, StudyArm.run_id == Run.id).where(StudyArm.study_id == study_id)
     if RunState.QUEUED in session.scalars(states).all() or _is_busy(session, study_id):
@@ -68,7 +68,7 @@ def next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = False) 
     return NextJob(job_id, session.get_one(Run, run_id))
 
 
-def is_here(study: Study) -> bool:
+def may_run_here(study: Study) -> bool:
     """Whether this machine may work the study: only the one that began it may."""
     return not study.machine or study.machine == describe_machine()
 
@@ -76,7 +76,7 @@ def is_here(study: Study) -> bool:
 def send_next(ctx: Context, study_id: uuid.UUID) -> None:
     """Sends the message for the study's next job, if one can be decoded now."""
     with ctx.database.session() as session:
-        job = next_job(session, study_id)
+        job = find_next_job(session, study_id)
         if job is not None:
             session.execute(update(RunTask).where(RunTask.id == job.run_task_id).values(enqueued_at=get_utc_time()))
             call_after_commit(

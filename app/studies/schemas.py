@@ -44,31 +44,31 @@ class StudySpec(TaskChoice):
         min_length=MIN_ARMS, max_length=MAX_ARMS, description="the configurations to compare, at least two"
     )
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """The name of each arm: its own, or what distinguishes its configuration from the others."""
-        return [arm.name or name for arm, name in zip(self.arms, _descriptions(self.arms), strict=True)]
+        return [arm.name or name for arm, name in zip(self.arms, _describe_arms(self.arms), strict=True)]
 
-    def run_specs(self) -> list[RunSpec]:
+    def build_run_specs(self) -> list[RunSpec]:
         """The run of each arm. Raises BadInputError that names the arm and the field."""
         specs = []
         shared = self.model_dump(include={*TaskChoice.model_fields, "budget_s", "seed"})
-        title = self.name or self.default_name()
-        for number, (arm, name) in enumerate(zip(self.arms, self.names(), strict=True), start=1):
+        title = self.name or self.build_default_name()
+        for number, (arm, name) in enumerate(zip(self.arms, self.list_names(), strict=True), start=1):
             values: dict[str, Any] = {**arm.model_dump(exclude={"name"}), **shared, "name": f"{title}: {name}"[:200]}
             if not is_remote(arm.target):  # load on this machine does not affect a remote server's times
                 values["quiet_limit_s"] = self.quiet_limit_s
-            with naming_arm(number, name):
+            with name_arm_in_errors(number, name):
                 specs.append(parse_spec(RunSpec, values))
         return specs
 
-    def default_name(self) -> str:
+    def build_default_name(self) -> str:
         """A name that distinguishes studies in a list."""
         targets = list(dict.fromkeys(arm.target for arm in self.arms))
         return f"{', '.join(targets)} on {self.dataset}, {len(self.arms)} arms"[:200]
 
 
 @contextmanager
-def naming_arm(number: int, name: str, shared: Collection[str | None] = ()) -> Iterator[None]:
+def name_arm_in_errors(number: int, name: str, shared: Collection[str | None] = ()) -> Iterator[None]:
     """Raises the BadInputError of the block with its arm, counted from 1, named in front; not for `shared` fields."""
     try:
         yield
@@ -80,7 +80,7 @@ def naming_arm(number: int, name: str, shared: Collection[str | None] = ()) -> I
         raise BadInputError(f"arm {number} ({name}): {error}", field) from None
 
 
-def _descriptions(arms: tuple[ArmSpec, ...]) -> list[str]:
+def _describe_arms(arms: tuple[ArmSpec, ...]) -> list[str]:
     """Target, drafter and n of each arm, and its other options in which the arms differ."""
     always = ("target", "drafter", "n")
     others = [

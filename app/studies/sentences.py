@@ -48,7 +48,7 @@ def describe_answer(answer: BudgetAnswer, over: MeasuredStudy) -> list[Sentence]
     else:
         sentences = [(f"{where} use ", ArmName(answer.use), f": {share}.")]
         sentences.append(_describe_verdict(answer, over))
-    if not _is_the_cheaper_one(answer):
+    if not _is_undecided_only_against_cheaper(answer):
         sentences += _describe_cheaper(answer, n)
     if answer.verdict == "undecided" and answer.tasks_to_decide is not None:
         sentences.append((_describe_tasks(answer.tasks_to_decide, answer.margin, over),))
@@ -124,14 +124,14 @@ def _describe_substitute(answer: BudgetAnswer, over: MeasuredStudy) -> Sentence:
 
 
 def _describe_undecided(answer: BudgetAnswer, n_tasks: int) -> Sentence:
-    if not _is_the_cheaper_one(answer):
+    if not _is_undecided_only_against_cheaper(answer):
         return ("Undecided against ", *_list_names(answer.undecided), ".")
     (one,) = answer.cheaper_not_worse
     worse = format_unsigned_points(one.worse_by_at_most, n_tasks)
     return ("Undecided against ", ArmName(one.arm), f", which is cheaper and up to {worse} points worse.")
 
 
-def _is_the_cheaper_one(answer: BudgetAnswer) -> bool:
+def _is_undecided_only_against_cheaper(answer: BudgetAnswer) -> bool:
     """Whether one arm is undecided, and it is the only cheaper one to mention: one sentence is enough for it."""
     return len(answer.undecided) == 1 and [one.arm for one in answer.cheaper_not_worse] == list(answer.undecided)
 

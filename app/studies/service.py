@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from app.annotations.schemas import Changes
+from app.annotations.schemas import AnnotationChanges
 from app.core.context import Context
 from app.core.db.database import call_after_commit
 from app.core.db.types import generate_id
@@ -23,9 +25,9 @@ from app.runs.schemas import RunSpec, TaskChoice
 from app.studies import files, schedule
 from app.studies.models import ARM, Study, StudyArm
 from app.studies.repository import get_study, lock_study
-from app.studies.schemas import StudySpec, naming_arm
+from app.studies.schemas import StudySpec, name_arm_in_errors
 
-ELSEWHERE = (
+STARTED_ELSEWHERE = (
     "the study was started on another machine ({cpu}, {cpu_count} CPUs), and timings of two machines do not compare: "
     "resume it there, or start a new one"
 )
@@ -48,32 +50,33 @@ def submit(
     its id where that was chosen before. An audit's arms may have one configuration, and those that this machine decodes
     share batches among tasks, because an audit asks for texts and not for times.
     """
-    specs, dataset, tasks = check(ctx, spec, for_audit=for_audit)
+    resolved = resolve_spec(ctx, spec, for_audit=for_audit)
+    named_runs = list(zip(spec.list_names(), resolved.runs, strict=True))
     if not runs.is_local(pinned_worker, handover):
-        for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
-            with naming_arm(number, name):
+        for number, (name, one) in enumerate(named_runs, start=1):
+            with name_arm_in_errors(number, name):
                 runs.require_allowed(ctx, one.target, one.drafter)
-    require_secrets_for_each(parse_target(one.target).base_url for one in specs if is_remote(one.target))
-    for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
-        with naming_arm(number, name):
+    require_secrets_for_each(parse_target(one.target).base_url for one in resolved.runs if is_remote(one.target))
+    for number, (name, one) in enumerate(named_runs, start=1):
+        with name_arm_in_errors(number, name):
             if not ctx.servers.is_started_here(one.target):
                 runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
     study = Study(
         id=study_id or generate_id(),
-        name=spec.name or spec.default_name(),
-        dataset_id=dataset.id,
+        name=spec.name or spec.build_default_name(),
+        dataset_id=resolved.dataset.id,
         budget_s=spec.budget_s,
         seed=spec.seed,
         race=spec.race,
-        command=command or files.shell_command(spec),
+        command=command or files.format_study_command(spec),
     )
-    for position, (name, one) in enumerate(zip(spec.names(), specs, strict=True)):
+    for position, (name, one) in enumerate(named_runs):
         run = runs.build_run(
             Run,
             one,
-            tasks,
+            resolved.tasks,
             policy=ARM,
-            dataset_id=dataset.id,
+            dataset_id=resolved.dataset.id,
             name=one.name,
             command=format_shell_command(one),
             quiet=build_quiet_wait(one.quiet_limit_s),
@@ -89,23 +92,36 @@ def submit(
     return study.id
 
 
-def check(ctx: Context, spec: StudySpec, *, for_audit: bool = False) -> tuple[list[RunSpec], Dataset, list[Task]]:
-    """(the run of each arm, the dataset, the selected tasks). Raises BadInputError that names the arm and the field."""
-    names, specs = spec.names(), spec.run_specs()
+class ResolvedStudy(NamedTuple):
+    """What a study that was asked for would measure: the run of each arm, the dataset, and the selected tasks."""
+
+    runs: list[RunSpec]
+    dataset: Dataset
+    tasks: list[Task]
+
+
+def resolve_spec(ctx: Context, spec: StudySpec, *, for_audit: bool = False) -> ResolvedStudy:
+    """Checks all arms and finds the tasks. Raises BadInputError that names the arm and the field."""
+    names, specs = spec.list_names(), spec.build_run_specs()
     if for_audit:
         specs = [one.model_copy(update={"throughput": not is_remote(one.target)}) for one in specs]
     configurations = [one.model_dump(exclude={"name"}) for one in specs]
-    found: tuple[Dataset, list[Task]] | None = None
+    selected: tuple[Dataset, list[Task]] | None = None  # the same for all arms, which share the choice of tasks
     for i, (name, one) in enumerate(zip(names, specs, strict=True)):
-        with naming_arm(i + 1, name, shared=TaskChoice.model_fields):
-            first_like = i if for_audit else configurations.index(configurations[i])
-            firsts = {"configuration": first_like, "name": names.index(name)}
-            for what, first in firsts.items():
-                if first < i:
-                    raise BadInputError(f"its {what} is the same as in arm {first + 1}: change it, or leave it out")
-            found = runs.resolve_tasks(ctx, one)
-    assert found is not None
-    return specs, *found
+        with name_arm_in_errors(i + 1, name, shared=TaskChoice.model_fields):
+            if not for_audit:
+                _require_new("configuration", configurations[i], configurations[:i])
+            _require_new("name", name, names[:i])
+            selected = runs.resolve_tasks(ctx, one)
+    assert selected is not None
+    return ResolvedStudy(specs, *selected)
+
+
+def _require_new(what: str, value: object, of_earlier_arms: Sequence[object]) -> None:
+    """Raises BadInputError that names the earlier arm with the same value, if there is one."""
+    if value in of_earlier_arms:
+        number = of_earlier_arms.index(value) + 1
+        raise BadInputError(f"its {what} is the same as in arm {number}: change it, or leave it out")
 
 
 def cancel(ctx: Context, study_id: uuid.UUID) -> None:
@@ -140,8 +156,8 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
             raise ConflictError(f"the study is {study.state}: only one that has ended can be resumed")
         if study.measured_elsewhere:
             raise ConflictError("the study was measured elsewhere: start one of your own with the same arms")
-        if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
-            raise ConflictError(ELSEWHERE.format(**study.machine))
+        if (pinned_worker or ctx.database.is_sqlite) and not schedule.may_run_here(study):
+            raise ConflictError(STARTED_ELSEWHERE.format(**study.machine))
         open_arms = [arm for arm in study.arms if arm.dropped_at is None]
         require_secrets_for_each(
             parse_target(arm.run.target).base_url for arm in open_arms if is_remote(arm.run.target)
@@ -167,7 +183,7 @@ def set_quiet_limit(ctx: Context, study_id: uuid.UUID, limit_s: float | None) ->
             run.quiet = None if is_remote(run.target) else build_quiet_wait(limit_s)
 
 
-def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:
+def annotate(ctx: Context, study_id: uuid.UUID, changes: AnnotationChanges) -> None:
     """Changes what people noted on a study. Raises NotFoundError.
 
     The runs of its arms are archived with it, and come back with it.

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from app.cli.foreground import Place
+from app.cli.foreground import ExecutionSite
 from app.cli.handover import prepare_for_server
 from app.cli.main import cli
 from app.core.context import Context
@@ -139,7 +139,7 @@ def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
         run_id = service.submit(other, spec(), handover=True)
         assert engine.started.wait(60)
     with pytest.raises(UnavailableError, match="has stopped: the run continues when it starts again"):
-        Place(other, server=True).work(run_id)
+        ExecutionSite(other, server=True).wait_for_run(run_id)
 
 
 def test_a_run_left_behind_by_a_command_is_worked_at_the_next_start(ctx, other, spec):

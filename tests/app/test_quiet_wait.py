@@ -275,7 +275,7 @@ def test_what_a_study_file_says_holds_unless_the_command_says_otherwise(monkeypa
 def test_the_arm_on_another_machine_waits_for_nothing():
     arms = [{"target": "openai:m@http://127.0.0.1:1/v1", "n": 1}, {"target": "smollm2-135m", "n": 1}]
     spec = StudySpec(arms=arms, quiet_limit_s=9)
-    assert [one.quiet_limit_s for one in spec.run_specs()] == [None, 9.0]
+    assert [one.quiet_limit_s for one in spec.build_run_specs()] == [None, 9.0]
 
 
 def test_a_study_repeats_itself_with_its_limit(ctx, additions):

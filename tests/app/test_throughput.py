@@ -14,7 +14,7 @@ from app.core.states import RunState, TaskState
 from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work import prepare
 from app.jobs.work.decode import decode_task
-from app.leaderboard.entries import Entries
+from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import rank_runs
 from app.runs import service, transitions
 from app.runs.clock import sum_decoding_s
@@ -56,7 +56,7 @@ def test_one_message_decodes_all_tasks_and_the_run_is_finished_but_not_ranked(ct
         run = get_run(session, run_id)
         assert (run.state, run.figures.pass_first) == (RunState.FINISHED, 1.0)
         assert "--throughput" in run.command.split()
-        (row,) = rank_runs(Entries().read(session))
+        (row,) = rank_runs(LeaderboardCache().read(session))
         assert (row.rank, row.run.label) == (None, "throughput")
 
 

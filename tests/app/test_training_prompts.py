@@ -55,5 +55,5 @@ def test_the_tasks_of_all_datasets_are_kept_out_imported_ones_too(ctx, additions
     from evaluation.datasets import Dataset
 
     task = Task("mine/0", f'def f():\n    """{planted}"""\n', "f", "def check(candidate):\n    pass\n", "    pass\n")
-    datasets.store(ctx, Dataset("mine", (task,), "0" * 64), DatasetKind.IMPORTED)
+    datasets.store_dataset(ctx, Dataset("mine", (task,), "0" * 64), DatasetKind.IMPORTED)
     assert OverlapFilter(training_prompts.list_evaluated_texts(ctx)).shares(f"# {planted}")

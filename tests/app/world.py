@@ -25,7 +25,7 @@ from app.core.provenance import describe_machine
 from app.core.settings import Settings
 from app.core.states import RunKind, RunState, TaskState
 from app.datasets.models import Dataset, Task
-from app.datasets.service import as_plain, build_task_columns, require
+from app.datasets.service import build_task_columns, require_dataset, to_evaluation_task
 from app.runs import figures
 from app.runs.models import Calibration, Run, RunTask
 from app.samples.models import Sample
@@ -70,7 +70,7 @@ class World:
     @cached_property
     def humaneval(self) -> Dataset:
         """The dataset of all runs, with its tasks."""
-        return require(self.context, "humaneval")
+        return require_dataset(self.context, "humaneval")
 
     def add_run(
         self,
@@ -105,7 +105,7 @@ class World:
         dataset = dataset or self.humaneval
         tasks, made, over = dataset.tasks[:limit], Run, {"dataset_id": dataset.id}
         if kind is RunKind.COMPLETION:
-            tasks = [Task(**build_task_columns(i, as_plain(task))) for i, task in enumerate(tasks)]
+            tasks = [Task(**build_task_columns(i, to_evaluation_task(task))) for i, task in enumerate(tasks)]
             made, over = Completion, {"prompts": tasks, "prompts_sha256": "0" * 64}
         done = len(tasks) if done is None else done
         now = get_utc_time()
@@ -289,7 +289,7 @@ def with_humaneval(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> 
     folder = tmp_path_factory.mktemp("humaneval")
     file = Path(shutil.copy(migrated, folder))
     ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{file}", _env_file=None))
-    require(ctx, "humaneval")
+    require_dataset(ctx, "humaneval")
     ctx.database.dispose()
     return file
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from playwright.sync_api import expect
 
-from app.annotations.schemas import Changes
+from app.annotations.schemas import AnnotationChanges
 from app.core.context import make_context
 from app.core.db.migrate import upgrade
 from app.core.settings import Settings
@@ -37,7 +37,7 @@ def many(tmp_path_factory) -> Iterator[SimpleNamespace]:
     for i in range(RUNS):
         name = f"nightly {i}" if i % 4 == 0 else f"qwen2.5-coder-0.5b sibling+smollm2-135m n=16 B=20s, repeat {i}"
         run = world.add_run(name, limit=1, n=1, state=RunState.INTERRUPTED if i % 9 == 0 else RunState.FINISHED)
-    service.annotate(ctx, run, Changes(note="n " * 4000))
+    service.annotate(ctx, run, AnnotationChanges(note="n " * 4000))
     running = world.add_run("running", state=RunState.RUNNING, limit=4, done=1)
     with served(world.app) as url:
         yield SimpleNamespace(url=url, first=run, running=running, world=world)

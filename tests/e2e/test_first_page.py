@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from app.site.factory import create_app
-from app.studies.loading import load_reference
+from app.studies.loading import load_reference_studies
 from tests.app.world import World
 from tests.e2e.looks import HEIGHT, PHONE, in_all_looks
 from tests.e2e.test_pages import shown_budget
@@ -53,7 +53,7 @@ def add_study_of_models(ctx) -> None:
 @pytest.fixture(params=["reference studies", "three models"])
 def first_page(request, live_service) -> str:
     """The address of a service with the reference studies, in which three models may have been compared, too."""
-    load_reference(live_service.ctx)
+    load_reference_studies(live_service.ctx)
     if request.param == "three models":
         add_study_of_models(live_service.ctx)
     return f"{live_service.url}/"

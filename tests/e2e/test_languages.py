@@ -52,7 +52,7 @@ def languages(live_service):
         world.add_run(f"python {letter}", limit=None, n=1)
     for path in sorted(RECORDS.glob("*.jsonl")):
         stored = service.import_bytes(world.context, path.read_bytes(), f"multipl-e-{path.stem}", path.name)
-        dataset = service.require(world.context, stored.name)
+        dataset = service.require_dataset(world.context, stored.name)
         for letter in "ab":
             world.add_run(f"{path.stem} {letter}", limit=None, n=2, dataset=dataset, toolchain=f"{path.stem} 1.2.3")
     return live_service.url

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from app.annotations.schemas import Changes
+from app.annotations.schemas import AnnotationChanges
 from app.core.states import DatasetKind
 from app.datasets import service as datasets
 from app.runs import service
@@ -24,7 +24,7 @@ TARGET = "smollm2-135m"
 @pytest.fixture(autouse=True)
 def _dataset(ctx):
     task = Task("add/0", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT)
-    datasets.store(ctx, Dataset("additions", (task,), "f" * 64), DatasetKind.IMPORTED)
+    datasets.store_dataset(ctx, Dataset("additions", (task,), "f" * 64), DatasetKind.IMPORTED)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def at_once(*works):
 
 
 def test_a_note_and_the_archive_at_once_do_not_undo_each_other(ctx, study_id):
-    changes = (Changes(note="look"), Changes(archived=True))
+    changes = (AnnotationChanges(note="look"), AnnotationChanges(archived=True))
     assert at_once(*(lambda one=one: studies.annotate(ctx, study_id, one) for one in changes)) == []
     with ctx.database.read() as session:
         study = get_study(session, study_id)
@@ -69,7 +69,7 @@ def test_a_note_and_the_archive_at_once_do_not_undo_each_other(ctx, study_id):
 def test_lists_narrow(ctx):
     for i in range(4):
         run_id = service.submit(ctx, RunSpec(target=TARGET, dataset="additions", name=f"run {i}"))
-        service.annotate(ctx, run_id, Changes(archived=i == 3))
+        service.annotate(ctx, run_id, AnnotationChanges(archived=i == 3))
     with ctx.database.read() as session:
 
         def names(**asked):

@@ -20,7 +20,7 @@ from app.core.db.types import get_utc_time
 from app.core.states import DatasetKind, Failure, JobState, RunState
 from app.datasets import checking
 from app.datasets import service as datasets
-from app.datasets.checking import check_for_a_while, check_solutions
+from app.datasets.checking import check_solutions, check_solutions_within
 from app.datasets.models import DatasetCheck
 from app.jobs import reaper
 from app.jobs.work import prepare
@@ -75,7 +75,7 @@ def dataset(ctx):
     check = "def check(candidate): ...\n"
     solutions = [RIGHT if f"add/{i}" != BROKEN else "    return 'broken'\n" for i in range(N_TASKS)]
     tasks = tuple(Task(f"add/{i}", "def add(a, b):\n", "add", check, text) for i, text in enumerate(solutions))
-    return datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
+    return datasets.store_dataset(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
 
 
 def submit(ctx):
@@ -97,7 +97,7 @@ def make_worker(ctx, judged: list[str], *arguments, name: str = "worker:1"):
 def kill_worker(ctx, dataset, judged: list[str], dies_at: str) -> None:
     """Lets a worker stop before a solution without another word: its lease expires."""
     with pytest.raises(KilledError):
-        check_for_a_while(make_worker(ctx, judged, dies_at), dataset.id)
+        check_solutions_within(make_worker(ctx, judged, dies_at), dataset.id)
     expire(ctx)
 
 
@@ -130,7 +130,7 @@ def test_two_workers_judge_each_solution_once(ctx, dataset):
     threads[0].start()
     wait_for(lambda: _lease_until(ctx) is not None)
     with pytest.raises(LostClaimError):
-        check_for_a_while(workers[1], dataset.id)
+        check_solutions_within(workers[1], dataset.id)
     threads[1].start()
     gate.set()
     for thread in threads:
@@ -145,7 +145,7 @@ def test_two_workers_judge_each_solution_once(ctx, dataset):
 def test_the_check_of_a_killed_worker_goes_on_where_it_was(ctx, dataset):
     judged: list[str] = []
     kill_worker(ctx, dataset, judged, "add/7")
-    assert list(check_for_a_while(make_worker(ctx, judged), dataset.id)) == [BROKEN]
+    assert list(check_solutions_within(make_worker(ctx, judged), dataset.id)) == [BROKEN]
     assert judged == [f"add/{i}" for i in range(N_TASKS)]
     with ctx.database.read() as session:
         assert session.scalars(select(DatasetCheck.failed)).all() == [[BROKEN]]

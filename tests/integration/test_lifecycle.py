@@ -56,7 +56,7 @@ def run_id(ctx) -> uuid.UUID:
     tasks = tuple(
         Task(f"add/{i}", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT) for i in range(N_TASKS)
     )
-    datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
+    datasets.store_dataset(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
     found = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
     prepare.prepare_run(ctx, found)
     return found

@@ -26,7 +26,7 @@ NAMES = ["beta", "Alpha", "100%_sure", "alpha", "Gamma [x]"]
 def _runs(ctx):
     """A run of each name, one after the other."""
     task = Task("add/0", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT)
-    datasets.store(ctx, Dataset("additions", (task,), "f" * 64), DatasetKind.IMPORTED)
+    datasets.store_dataset(ctx, Dataset("additions", (task,), "f" * 64), DatasetKind.IMPORTED)
     for name in NAMES:
         service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", name=name))
 

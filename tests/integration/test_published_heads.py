@@ -52,7 +52,7 @@ def test_a_worker_drafts_with_the_head_that_was_published_last(ctx, machine):
     loaded: list[EngineConfig] = []
     ctx.load_engine = lambda config, on_progress: loaded.append(config) or FakeEngine()
     published = [train(machine(HERE), b"first" * 1000)]
-    heads.publish(ctx, TARGET)
+    heads.publish_head(ctx, TARGET)
     run_id = submit(ctx, RunSpec(target=TARGET, drafter="sibling+trained", dataset="humaneval", limit=1))
     with ctx.database.read() as session:
         run = get_run(session, run_id)
@@ -60,7 +60,7 @@ def test_a_worker_drafts_with_the_head_that_was_published_last(ctx, machine):
     machine(THERE)
     prepare_engine(ctx, run)
     published.append(train(machine(HERE), b"second" * 1000))
-    heads.publish(ctx, TARGET)
+    heads.publish_head(ctx, TARGET)
     machine(THERE)
     prepare_engine(ctx, run)
 
@@ -73,13 +73,13 @@ def test_a_worker_drafts_with_the_head_that_was_published_last(ctx, machine):
 def test_a_head_that_arrives_damaged_leaves_the_one_that_is_there(ctx, machine):
     machine(HERE)
     train(machine(HERE), b"published")
-    heads.publish(ctx, TARGET)
+    heads.publish_head(ctx, TARGET)
     with ctx.database.session() as session:
         session.execute(update(PublishedHead).values(weights=b"damaged"))
     before = train(machine(THERE), b"own")
 
     with pytest.raises(ModelError, match="has changed on its way"):
-        heads.fetch(ctx, TARGET)
+        heads.fetch_head(ctx, TARGET)
     assert trained_heads.find(TARGET).sha256 == before
     assert trained_heads.export(TARGET)[1][WEIGHTS] == b"own"
     run_id = submit(ctx, RunSpec(target=TARGET, drafter="trained", dataset="humaneval", limit=1))
@@ -91,43 +91,43 @@ def test_a_head_that_arrives_damaged_leaves_the_one_that_is_there(ctx, machine):
 
 def test_a_head_with_the_published_hash_is_not_fetched_again(ctx, machine):
     train(machine(HERE), b"weights")
-    heads.publish(ctx, TARGET)
+    heads.publish_head(ctx, TARGET)
     with ctx.database.session() as session:
         session.execute(update(PublishedHead).values(weights=b"would be refused"))
-    heads.fetch(ctx, TARGET)
+    heads.fetch_head(ctx, TARGET)
 
 
 def test_only_what_is_there_is_published(ctx, machine):
     cache = machine(HERE)
     with pytest.raises(ModelError, match="has no trained drafter here"):
-        heads.publish(ctx, TARGET)
+        heads.publish_head(ctx, TARGET)
     train(cache, b"weights")
     (trained_heads.get_head_folder(TARGET) / WEIGHTS).write_bytes(b"others")
     with pytest.raises(ModelError, match="has changed"):
-        heads.publish(ctx, TARGET)
+        heads.publish_head(ctx, TARGET)
 
 
 def test_a_head_that_the_machine_made_since_is_kept_until_it_is_published(ctx, machine):
     train(machine(HERE), b"published", created_at="2026-11-20T10:00:00+00:00")
-    heads.publish(ctx, TARGET)
+    heads.publish_head(ctx, TARGET)
     newer = train(machine(THERE), b"newer", created_at="2026-11-21T10:00:00+00:00")
-    heads.fetch(ctx, TARGET)
+    heads.fetch_head(ctx, TARGET)
     assert trained_heads.find(TARGET).sha256 == newer
 
 
 def test_a_record_of_another_version_hides_its_head_and_is_refused_with_a_sentence(ctx, machine):
     train(machine(HERE), b"weights")
-    heads.publish(ctx, TARGET)
+    heads.publish_head(ctx, TARGET)
     with ctx.database.session() as session:
         session.execute(update(PublishedHead).values(record='{"unheard_of": 1}'))
     machine(THERE)
     with ctx.database.read() as session:
         assert drafters.list_drafters(session) == []
     with pytest.raises(ModelError, match="has a damaged record: publish it again"):
-        heads.fetch(ctx, TARGET)
+        heads.fetch_head(ctx, TARGET)
 
 
 @pytest.mark.parametrize("name", ["x" * 501, "a\0b"])
 def test_a_name_that_the_database_cannot_store_is_refused(ctx, name):
     with pytest.raises(BadInputError, match="a name that the database cannot store"):
-        heads.publish(ctx, name)
+        heads.publish_head(ctx, name)

@@ -35,7 +35,7 @@ def jobs(ctx, monkeypatch):
     ctx.broker = RecordingBroker()
     monkeypatch.setattr(celery_tasks, "get_current", lambda: ctx)
     tasks = tuple(Task(f"add/{i}", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT) for i in range(2))
-    datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
+    datasets.store_dataset(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
 
     def submit(limit_s: float):
         run_id = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=1, quiet_limit_s=limit_s))

@@ -36,7 +36,7 @@ def dataset(ctx) -> str:
     tasks = tuple(
         Task(f"add/{i}", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT) for i in range(N_TASKS)
     )
-    datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
+    datasets.store_dataset(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
     return "additions"
 
 

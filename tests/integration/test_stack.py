@@ -128,7 +128,7 @@ def start(stack, tmp_path):
 
 def submit(ctx) -> uuid.UUID:
     task = Task("add/0", "def add(a, b):\n", "add", "def check(candidate):\n    assert candidate(1, 2) == 3\n", RIGHT)
-    datasets.store(ctx, Dataset("additions", (task,), "e" * 64), DatasetKind.IMPORTED)
+    datasets.store_dataset(ctx, Dataset("additions", (task,), "e" * 64), DatasetKind.IMPORTED)
     return service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
 
 

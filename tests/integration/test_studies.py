@@ -54,7 +54,7 @@ def dataset(ctx) -> str:
     tasks = tuple(
         Task(f"add/{i}", f"def add{i}(a, b):\n", f"add{i}", "def check(candidate): ...", RIGHT) for i in range(N_TASKS)
     )
-    datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
+    datasets.store_dataset(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
     return "additions"
 
 
@@ -157,7 +157,7 @@ def test_no_task_is_decoded_while_one_of_the_study_waits_to_be_graded(ctx, broke
         decode_task(ctx, job)
     assert len(engines.served) == 1
     with ctx.database.read() as session:
-        assert schedule.next_job(session, study_id) is None
+        assert schedule.find_next_job(session, study_id) is None
 
 
 def test_where_engines_do_not_fit_together_an_arm_keeps_its_own_for_a_block_of_tasks(ctx, broker, monkeypatch):
@@ -282,7 +282,7 @@ def test_a_race_drops_an_arm_that_is_worse_although_another_lost_a_task(ctx, bro
     many = tuple(
         Task(f"add/{i}", f"def add{i}(a, b):\n", f"add{i}", "def check(candidate): ...", RIGHT) for i in range(MANY)
     )
-    datasets.store(ctx, Dataset("many", many, "e" * 64), DatasetKind.IMPORTED)
+    datasets.store_dataset(ctx, Dataset("many", many, "e" * 64), DatasetKind.IMPORTED)
     engines = Engines(ctx, refuses=failing)
     bad = WrongEngine("ngram", engines.served)
     ctx.load_engine = lambda config, on_progress: bad if config.drafter == "ngram" else engines.load(config, None)

@@ -11,7 +11,7 @@ from app.core.states import RunState
 from app.datasets.service import import_bytes
 from app.jobs.embedded import EmbeddedWorkers
 from app.studies import archive, documents, loading, progress, service
-from app.studies.analysis import analysis
+from app.studies.analysis import analyse_study
 from app.studies.repository import get_study
 from app.studies.schemas import StudySpec
 from tests.fakes import RIGHT
@@ -41,7 +41,7 @@ def test_an_archive_loads_where_it_was_written(ctx):
         with ctx.database.read() as session:
             study = get_study(session, study_id)
             said = documents.build_document(
-                study, analysis(session, study), progress.compute_study_progress(session, study)
+                study, analyse_study(session, study), progress.compute_study_progress(session, study)
             )
             return study.state, said.model_dump(
                 exclude={"arms": {"__all__": {"run_id"}}, "study": {"measured_elsewhere"}}
@@ -52,12 +52,12 @@ def test_an_archive_loads_where_it_was_written(ctx):
         wait_for(lambda: found()[0] is RunState.FINISHED)
     before = found()
     with ctx.database.read() as session:
-        written = b"".join(archive.write(ctx.database, get_study(session, study_id)))
+        written = b"".join(archive.write_archive(ctx.database, get_study(session, study_id)))
     ctx.stopping.clear()  # as a process that goes on
     service.delete(ctx, study_id)
     ctx.stopping.set()
     with pytest.raises(UnavailableError, match="this process is stopping"):
-        loading.load(ctx, written, "study.json.gz")
+        loading.load_study(ctx, written, "study.json.gz")
     ctx.stopping.clear()
-    assert loading.load(ctx, written, "study.json.gz") == study_id
+    assert loading.load_study(ctx, written, "study.json.gz") == study_id
     assert found() == before

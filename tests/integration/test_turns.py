@@ -43,7 +43,7 @@ def engine(ctx) -> FakeEngine:
 @pytest.fixture
 def submitted(ctx):
     tasks = tuple(Task(f"add/{i}", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT) for i in range(LONG))
-    datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
+    datasets.store_dataset(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
 
     def submit(seed: int, limit: int, **changes) -> uuid.UUID:
         spec = RunSpec(target="smollm2-135m", dataset="additions", n=1, seed=seed, limit=limit, **changes)

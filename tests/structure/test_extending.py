@@ -71,7 +71,7 @@ def test_a_new_dataset_format_is_its_module_and_a_line_of_the_registry(ctx, monk
     new = Format(lambda record: "riddle" in record, read)
     monkeypatch.setattr(formats, "FORMATS", (new, *formats.FORMATS))
     stored = datasets.import_bytes(ctx, b'{"riddle": "r/0"}', "riddles", "riddles.jsonl")
-    assert [task.task_id for task in datasets.find(ctx, stored.id).tasks] == ["r/0"]
+    assert [task.task_id for task in datasets.find_dataset(ctx, stored.id).tasks] == ["r/0"]
 
 
 # That a new kind of background job is its handler and a line of the registry: tests/app/background/test_jobs.py.

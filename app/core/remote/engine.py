@@ -222,7 +222,7 @@ class RemoteEngine:
             profile = self._profile.get_dialect(path)
             if not self._profile.has_completions and path == COMPLETIONS_PATH:
                 raise RequestError("prompt_mode is 'completion': this server takes conversations only, use chat")
-            counters = await read_counters(server) if is_alone and self._profile.facts.has_counters else {}
+            before = await read_counters(server) if is_alone and self._profile.facts.has_counters else {}
             clock = Clock(request.budget_s, request.waited_s)
             exchanges = _plan_exchanges(server, profile, request, clock)
             await _receive(exchanges, clock, on_update, should_cancel)
@@ -231,15 +231,10 @@ class RemoteEngine:
                 profile = replace(profile, takes_n=False)
                 exchanges = _plan_exchanges(server, profile, request, clock)
                 await _receive(exchanges, clock, on_update, should_cancel)
-            if counters:
-                later = await read_counters(server)
-                counters = {name: later.get(name, before) - before for name, before in counters.items()}
-        faults = [exchange.fault for exchange in exchanges if exchange.fault is not None]
+            after = await read_counters(server) if before else {}
+        counters = {name: after.get(name, count) - count for name, count in before.items()}
         has_begun = any(exchange.has_begun for exchange in exchanges)
-        if len(faults) == len(exchanges) and not has_begun:
-            raise faults[0]
-        for fault in faults:
-            log.warning("samples of another server are incomplete", reason=str(fault))
+        _raise_or_log_faults(exchanges, has_begun=has_begun)
         if self._count_tokens is not None:
             for receiver in chain.from_iterable(exchange.receivers for exchange in exchanges):
                 receiver.sample.n_counted = self._count_tokens(receiver.sample.text)
@@ -249,6 +244,15 @@ class RemoteEngine:
         self._profile = replace(self._profile, chat=profile) if path == CHAT_PATH else profile
         _announce(exchanges, clock, on_update)
         return completion
+
+
+def _raise_or_log_faults(exchanges: Sequence[Exchange], *, has_begun: bool) -> None:
+    """Raises the first fault if all exchanges failed before any text came. Else the samples so far count."""
+    faults = [exchange.fault for exchange in exchanges if exchange.fault is not None]
+    if len(faults) == len(exchanges) and not has_begun:
+        raise faults[0]
+    for fault in faults:
+        log.warning("samples of another server are incomplete", reason=str(fault))
 
 
 def _plan_exchanges(server: ServerConnection, profile: ServerProfile, request: Request, clock: Clock) -> list[Exchange]:
@@ -313,13 +317,7 @@ def _summarize(exchanges: Sequence[Exchange], counters: Mapping[str, float]) -> 
     wall_s = max(ended_s - waited_s, 0.0)
     prefill_s = min((s.first_token_s - waited_s for s in samples if s.first_token_s is not None), default=wall_s)
     usages = [exchange.usage for exchange in exchanges if exchange.usage is not None]
-    if any(usage.drafted_tokens for usage in usages):
-        for exchange in exchanges:
-            if exchange.usage is not None and exchange.usage.drafted_tokens is not None:
-                own = [receiver.sample for receiver in exchange.receivers]
-                _record_drafts(own, exchange.usage.drafted_tokens, exchange.usage.accepted_tokens or 0)
-    elif counters.get("drafted", 0) > 0:
-        _record_drafts(samples, int(counters["drafted"]), int(counters.get("accepted", 0)))
+    _assign_drafts(exchanges, samples, counters)
     cached = next((usage.cached_tokens for usage in usages if usage.cached_tokens is not None), None)
     return Completion(
         samples,
@@ -330,6 +328,18 @@ def _summarize(exchanges: Sequence[Exchange], counters: Mapping[str, float]) -> 
         cached_tokens=int(counters["cached"]) if cached is None and "cached" in counters else cached,
         waited_s=waited_s,
     )
+
+
+def _assign_drafts(exchanges: Sequence[Exchange], samples: Sequence[Sample], counters: Mapping[str, float]) -> None:
+    """Records the drafts that the answers report for their samples; else those that the server counted for all."""
+    reported = [(exchange, exchange.usage) for exchange in exchanges if exchange.usage is not None]
+    if any(usage.drafted_tokens for _, usage in reported):
+        for exchange, usage in reported:
+            if usage.drafted_tokens is not None:
+                own = [receiver.sample for receiver in exchange.receivers]
+                _record_drafts(own, usage.drafted_tokens, usage.accepted_tokens or 0)
+    elif counters.get("drafted", 0) > 0:
+        _record_drafts(samples, int(counters["drafted"]), int(counters.get("accepted", 0)))
 
 
 def _record_drafts(samples: Sequence[Sample], n_drafted: int, n_accepted: int) -> None:

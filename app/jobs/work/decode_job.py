@@ -23,7 +23,7 @@ from app.core.provenance import get_process_provenance
 from app.core.remote import target as remote
 from app.core.remote.servers import StopAskedError
 from app.core.states import RunState, TaskState, WorkStep
-from app.datasets.service import as_plain
+from app.datasets.service import to_evaluation_task
 from app.jobs import claims
 from app.jobs.claims import Claim
 from app.jobs.job import CannotLoadError, Job, WorkStoppedError
@@ -205,7 +205,7 @@ def claim_decode_job(ctx: Context, run_task_id: uuid.UUID) -> DecodeJob | None:
         row = session.get(RunTask, run_task_id, options=[joinedload(RunTask.run, innerjoin=True)])
         if row is None or row.state != TaskState.QUEUED or row.run.state != RunState.RUNNING:
             return None
-        run, task = row.run, as_plain(row.task)
+        run, task = row.run, to_evaluation_task(row.task)
     if is_out_of_time(run):
         transitions.skip_rest(ctx, run.id)
         return None
@@ -279,7 +279,7 @@ def _report_worker(ctx: Context) -> None:
 
 def _fetch_head(ctx: Context, target: str) -> None:
     try:
-        heads.fetch(ctx, target)
+        heads.fetch_head(ctx, target)
     except ModelError as error:
         raise CannotLoadError(str(error)) from error
 

@@ -17,7 +17,7 @@ from app.core.db.storable import restore_original_text
 from app.core.db.types import get_utc_time
 from app.core.events import event_types
 from app.core.states import TaskState, WorkStep
-from app.datasets.service import as_plain
+from app.datasets.service import to_evaluation_task
 from app.jobs import claims
 from app.jobs.job import Job, WorkStoppedError
 from app.jobs.next_job import claim_next
@@ -46,7 +46,7 @@ def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
 def _grade(ctx: Context, job: Job) -> None:
     with ctx.database.read() as session:
         row = session.get_one(RunTask, job.claim.run_task_id, options=[joinedload(RunTask.run, innerjoin=True)])
-        run, task = row.run, as_plain(row.task)
+        run, task = row.run, to_evaluation_task(row.task)
         mode = run.prompt_mode_used or "completion"
         samples = session.scalars(select(Sample).where(Sample.run_task_id == row.id).order_by(Sample.index)).all()
     with cpu_turns.hold_grading_turn(ctx, job):

@@ -49,25 +49,32 @@ class SampleProgress:
 
     def take_delta(self, *, whole: bool = False) -> dict[str, Any]:
         """What was added since the last call, or with `whole` everything, as event_types.TEXT_DELTA_SAMPLE."""
-        u, told = self.latest, self._published_text
-        at = 0 if whole else min(self._find_published_end(), len(told))
-        if not u.text.startswith(told[:at]):  # a stop string was taken back
-            at = 0
-        origins_at = self._told_tokens if at else 0
-        first = max(min(bisect_right(self._ends, at), len(self._ends) - 1), 0)
-        ends = [end - at for end in self._ends[first:]]
+        u, published = self.latest, self._published_text
+        start = 0 if whole else min(self._find_published_end(), len(published))
+        if not u.text.startswith(published[:start]):  # a stop string was taken back
+            start = 0
+        first_token = self._find_token_at(start)
+        ends = [end - start for end in self._ends[first_token:]]
+        first_new_token = self._told_tokens if start else 0
         self._published_text, self._told_tokens = u.text, len(self._origins)
         return {
             "index": u.index,
-            "at": at,
-            "pieces": cut_pieces(u.text[at:], ends, self._origins[first:]),
-            "origins_at": origins_at,
-            "origins": self._origins[origins_at:],
+            "at": start,
+            "pieces": cut_pieces(u.text[start:], ends, self._origins[first_token:]),
+            "origins_at": first_new_token,
+            "origins": self._origins[first_new_token:],
             "n_tokens": u.n_tokens,
             "mean_logprob": u.mean_logprob,
             "elapsed_s": u.elapsed_s,
             "finish_reason": u.finish_reason,
         }
+
+    def _find_token_at(self, character: int) -> int:
+        """The number of the token that this character of the text belongs to.
+
+        Text behind the last end was held back and belongs to the last token. 0 without tokens.
+        """
+        return max(min(bisect_right(self._ends, character), len(self._ends) - 1), 0)
 
     def _find_published_end(self) -> int:
         """Where the last token told ends: text after it may belong to the token that follows."""

@@ -20,7 +20,7 @@ from app.core.errors import BasslineError
 from app.core.events import event_types
 from app.core.ports import require_toolchains
 from app.core.states import Failure, JobState, RunState, WorkStep
-from app.datasets.checking import CheckDataset, check_for_a_while
+from app.datasets.checking import CheckDataset, check_solutions_within
 from app.datasets.models import Task
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
@@ -112,7 +112,7 @@ def _find_failing_tasks(ctx: Context, run: Run) -> Collection[str]:
     if run.dataset_id is None:
         ctx.make_grader()
         return []  # a prompt has no solution
-    return check_for_a_while(ctx, run.dataset_id, turn_s=TURN_S)
+    return check_solutions_within(ctx, run.dataset_id, turn_s=TURN_S)
 
 
 def _wait_for_check(ctx: Context, run_id: uuid.UUID) -> None:

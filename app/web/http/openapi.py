@@ -33,10 +33,10 @@ bp = Blueprint("openapi", __name__, url_prefix=PREFIX)
 @declare_operation({200: JSON})
 def document() -> Any:
     """This document."""
-    return current_app.json.response(describe(current_app))
+    return current_app.json.response(build_openapi_document(current_app))
 
 
-def describe(app: Flask) -> dict[str, Any]:
+def build_openapi_document(app: Flask) -> dict[str, Any]:
     """The OpenAPI document of the application."""
     found = list(_iterate_operations(app))
     used = {problems.Problem: "serialization"} | {
@@ -88,7 +88,7 @@ def _describe_operation(
         "operationId": rule.endpoint.replace(".", "_").replace("_api", "").rstrip("_"),
         "summary": summary.rstrip("."),
         "tags": [rule.rule.removeprefix(PREFIX).split("/")[1]],
-        "parameters": [*_describe_path_parameters(rule), *_query_parameters(takes.get("query"))],
+        "parameters": [*_describe_path_parameters(rule), *_describe_query_parameters(takes.get("query"))],
         "responses": {
             **{
                 str(status): _describe_response(status, contents, refs) for status, contents in declared.answers.items()
@@ -135,7 +135,7 @@ def _describe_path_parameters(rule: Rule) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _query_parameters(query: type[BaseModel] | None) -> Iterator[dict[str, Any]]:
+def _describe_query_parameters(query: type[BaseModel] | None) -> Iterator[dict[str, Any]]:
     if query is None:
         return
     schema = query.model_json_schema(ref_template=SCHEMAS + "{model}")

@@ -52,13 +52,13 @@ def declare_operation(
 
     def declare(view: View) -> View:
         hints = get_type_hints(view)
-        takes = {name: hints[name] for name in _TAKE if name in inspect.signature(view).parameters}
+        takes = {name: hints[name] for name in _PARSERS if name in inspect.signature(view).parameters}
         contents = {status: c if isinstance(c, tuple) else (c,) for status, c in answers.items()}
 
         @functools.wraps(view)
         def endpoint(**path: Any) -> Response:
-            taken = {name: _TAKE[name](model) for name, model in takes.items()}
-            return _answer(view(**path, **taken), next(iter(answers)))
+            taken = {name: _PARSERS[name](model) for name, model in takes.items()}
+            return _build_response(view(**path, **taken), next(iter(answers)))
 
         setattr(endpoint, OPERATION, Operation(takes, contents, problems))
         return endpoint
@@ -66,7 +66,7 @@ def declare_operation(
     return declare
 
 
-def _query(model: type[M]) -> M:
+def _parse_query(model: type[M]) -> M:
     for name, values in request.args.lists():
         if len(values) > 1:
             raise BadInputError(f"{name[:60]} is given {len(values)} times: give it once", name)
@@ -86,8 +86,8 @@ def _parse_form(model: type[M]) -> M:
     return _check_input(lambda: model.model_validate({**request.form.to_dict(), **request.files.to_dict()}))
 
 
-_TAKE: Mapping[str, Callable[[type[BaseModel]], BaseModel]] = {
-    "query": _query,
+_PARSERS: Mapping[str, Callable[[type[BaseModel]], BaseModel]] = {
+    "query": _parse_query,
     "body": _parse_body,
     "form": _parse_form,
 }
@@ -100,7 +100,7 @@ def _check_input(validate: Callable[[], M]) -> M:
         raise to_bad_input(error) from None
 
 
-def _answer(result: Any, status: int) -> Response:
+def _build_response(result: Any, status: int) -> Response:
     if isinstance(result, Response):
         return result
     headers: dict[str, str] = {}

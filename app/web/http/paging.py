@@ -24,14 +24,14 @@ class PageQuery(RequestModel):
     limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="at most this many rows per page")
     cursor: Text | None = Field(None, max_length=500, description="`next` of the previous page; default: first page")
 
-    def id(self) -> uuid.UUID | None:
+    def parse_id(self) -> uuid.UUID | None:
         """The cursor of a list ordered by id. Raises BadInputError for another value than a `next`."""
         try:
             return uuid.UUID(self.cursor) if self.cursor else None
         except ValueError:
             raise build_cursor_error(self.cursor) from None
 
-    def numbers(self, *longest: int) -> tuple[int, ...] | None:
+    def parse_numbers(self, *longest: int) -> tuple[int, ...] | None:
         """The cursor of a list ordered by numbers, of at most so many digits each and joined by dots.
 
         Raises BadInputError for another value than a `next`.

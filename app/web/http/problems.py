@@ -21,7 +21,7 @@ CONTENT_TYPE = "application/problem+json"
 KEPT_HEADERS = ("Allow", "Retry-After")  # of HTTP errors
 
 
-class Fault(ResponseModel):
+class FieldFault(ResponseModel):
     """A field of the request that is wrong."""
 
     field: str
@@ -37,15 +37,15 @@ class Problem(ResponseModel):
     detail: str = Field(description="what is wrong and what to do")
     instance: str = Field(description="the path that was asked for")
     code: str = Field(description="the kind of error, for programs")
-    errors: list[Fault] = Field([], description="the fields at fault, if any")
+    errors: list[FieldFault] = Field([], description="the fields at fault, if any")
 
 
 def init(app: Flask) -> None:
     """Registers a handler each for our errors, HTTP errors and any other exception."""
-    app.register_error_handler(BasslineError, _ours)
-    app.register_error_handler(CSRFError, _expired)
-    app.register_error_handler(HTTPException, _http)
-    app.register_error_handler(Exception, lambda error: _ours(to_public_error(error)))
+    app.register_error_handler(BasslineError, _handle_bassline_error)
+    app.register_error_handler(CSRFError, _handle_csrf_error)
+    app.register_error_handler(HTTPException, _handle_http_error)
+    app.register_error_handler(Exception, lambda error: _handle_bassline_error(to_public_error(error)))
 
 
 def to_public_error(error: Exception) -> BasslineError:
@@ -64,28 +64,28 @@ def to_public_error(error: Exception) -> BasslineError:
     return BasslineError("something went wrong on the server; its log says what")
 
 
-def _ours(error: BasslineError) -> Response:
+def _handle_bassline_error(error: BasslineError) -> Response:
     note_retry_after(error)
-    return _answer(error.status, str(error), error.code, getattr(error, "field", None))
+    return _build_response(error.status, str(error), error.code, getattr(error, "field", None))
 
 
-def _expired(_error: CSRFError) -> Response:
+def _handle_csrf_error(_error: CSRFError) -> Response:
     detail = "nothing was changed: the service was restarted since the page was opened, or the page is too old"
-    return _answer(400, detail, error_pages.EXPIRED)
+    return _build_response(400, detail, error_pages.EXPIRED)
 
 
-def _http(error: HTTPException) -> Response:
+def _handle_http_error(error: HTTPException) -> Response:
     if error.response is not None:
         assert isinstance(error.response, Response)
         return error.response
-    answer = _answer(error.code or 500, error.description or error.name, error_pages.HTTP)
+    answer = _build_response(error.code or 500, error.description or error.name, error_pages.HTTP)
     for name, value in error.get_headers(request.environ):
         if name in KEPT_HEADERS:
             answer.headers[name] = value
     return answer
 
 
-def _answer(status: int, detail: str, code: str, field: str | None = None) -> Response:
+def _build_response(status: int, detail: str, code: str, field: str | None = None) -> Response:
     title = http.HTTPStatus(status).phrase
     if not request.path.startswith("/api/"):
         return Response(error_pages.render_error_page(status, code, title, detail), status)
@@ -95,6 +95,6 @@ def _answer(status: int, detail: str, code: str, field: str | None = None) -> Re
         detail=detail,
         instance=request.path,
         code=code,
-        errors=[Fault(field=field, detail=detail)] if field else [],
+        errors=[FieldFault(field=field, detail=detail)] if field else [],
     )
     return Response(problem.model_dump_json(), status, content_type=CONTENT_TYPE)

@@ -11,12 +11,12 @@ from flask import Response, g, request
 from app.core.db.types import generate_id
 
 HEADER = "X-Request-ID"
-QUIET = ("/static/", "/api/v1/health/")
+UNLOGGED_PREFIXES = ("/static/", "/api/v1/health/")
 _ACCEPTED = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # other characters could forge or break a line of the log
 log = structlog.get_logger(__name__)
 
 
-def begin() -> None:
+def begin_request_log() -> None:
     """Gives the request its id, which every line of the log then has."""
     structlog.contextvars.clear_contextvars()
     given = request.headers.get(HEADER, "")
@@ -24,10 +24,10 @@ def begin() -> None:
     structlog.contextvars.bind_contextvars(request=g.request_id)
 
 
-def end(response: Response) -> Response:
+def end_request_log(response: Response) -> Response:
     """Names the id in the response, and writes the line."""
     response.headers[HEADER] = g.request_id
-    if not request.path.startswith(QUIET):
+    if not request.path.startswith(UNLOGGED_PREFIXES):
         caller = g.get("caller")
         log.info(
             "request",

@@ -25,7 +25,7 @@ from app.web.http.web import get_context
 STATIC_AGE_S = 365 * 24 * 3600
 
 
-def download(chunks: Iterator[bytes], content_type: str, name: str) -> Response:
+def send_download(chunks: Iterator[bytes], content_type: str, name: str) -> Response:
     """The chunks as a file of this name, which never lies in memory as a whole.
 
     The first chunk is read before the answer begins, so that an error in it becomes a problem document. A later one
@@ -46,7 +46,7 @@ def download(chunks: Iterator[bytes], content_type: str, name: str) -> Response:
     return answer
 
 
-def tag(response: Response) -> Response:
+def add_etag(response: Response) -> Response:
     """Tags a successful JSON response of the API to GET with a hash of its content, and answers If-None-Match: a client
     that already has the same content gets 304 without a body."""
     if (request.method, response.status_code, response.mimetype) == ("GET", 200, JSON) and is_api(request.path):
@@ -74,7 +74,7 @@ COMPRESSED = frozenset(
         *("application/json", "application/problem+json", "image/svg+xml"),
     }
 )
-LEAST_BYTES = 1000
+MIN_COMPRESSED_BYTES = 1000
 LEVEL = 5
 
 
@@ -89,7 +89,7 @@ def compress(response: Response) -> Response:
         return response
     response.direct_passthrough = False  # a file, which is read whole
     body = response.get_data()
-    if len(body) < LEAST_BYTES:
+    if len(body) < MIN_COMPRESSED_BYTES:
         return response
     response.set_data(gzip.compress(body, LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"

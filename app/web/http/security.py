@@ -78,7 +78,7 @@ def init(app: Flask, proxies: int) -> None:
     app.add_template_global(may_use)
 
 
-def needs(scope: Scope) -> Callable[[V], V]:
+def require_scope(scope: Scope) -> Callable[[V], V]:
     """Declares the scope that a view needs. A view that changes anything must declare one (`require_scopes`)."""
 
     def mark(view: V) -> V:
@@ -92,7 +92,7 @@ def get_scope(view: Callable[..., Any], method: str) -> Scope:
     """The scope that a view declares, else read for a safe method. Raises LookupError for any other method."""
     declared = getattr(view, SCOPE, None)
     if declared is None and method not in SAFE:
-        raise LookupError(f"{view.__qualname__} changes something and declares no scope: add @needs(Scope....)")
+        raise LookupError(f"{view.__qualname__} changes something and declares no scope: add @require_scope(Scope....)")
     return Scope.READ if declared is None else Scope(declared)
 
 

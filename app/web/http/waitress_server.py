@@ -17,8 +17,8 @@ from app.core.settings import WEB_THREADS
 from app.web.http.disconnect import STALLED_S
 
 CONNECTIONS = 500  # open at a time; each takes a file descriptor, and many systems allow a process 1024
-SILENT_S = 15  # after which a connection without a whole request is closed
-LOOK_S = 3  # between looks for such connections
+IDLE_TIMEOUT_S = 15  # after which a connection without a whole request is closed
+CLEANUP_INTERVAL_S = 3  # between looks for such connections
 LEAST_BYTES_PER_S = 32 * 1024  # at which a request must arrive
 LEAST_BYTES_TAKEN_PER_S = 4 * 1024  # of a response
 KERNEL_BYTES = 128 * 1024  # sent ahead by the kernel for one connection; it grants twice that
@@ -115,9 +115,9 @@ class WaitressServer(TcpWSGIServer):  # type: ignore[misc]
             port=port,
             threads=WEB_THREADS,
             connection_limit=CONNECTIONS,
-            channel_timeout=SILENT_S,
+            channel_timeout=IDLE_TIMEOUT_S,
             clear_untrusted_proxy_headers=False,  # BASSLINE_PROXIES says which of them count (security.init)
-            cleanup_interval=LOOK_S,
+            cleanup_interval=CLEANUP_INTERVAL_S,
             channel_request_lookahead=1,  # it then notices a client that disconnects before it is answered
             outbuf_overflow=MEMORY_BYTES,
             outbuf_high_watermark=PENDING_BYTES,

@@ -28,7 +28,7 @@ def get_context() -> Context:
 
 
 def get_bound_context(app: Flask) -> Context:
-    """The context that `bind` stored in the application."""
+    """The context that `bind_context` stored in the application."""
     found: Context = app.extensions[KEY]
     return found
 
@@ -81,7 +81,7 @@ def note_retry_after(error: BasslineError) -> None:
         g.retry_after_s = error.retry_after_s
 
 
-def bind(app: Flask, ctx: Context) -> None:
+def bind_context(app: Flask, ctx: Context) -> None:
     """Stores the context in the application, and closes sessions at teardown."""
     app.extensions[KEY] = ctx
 
@@ -94,7 +94,7 @@ def bind(app: Flask, ctx: Context) -> None:
 _WITH_BUDGET = {"runs.show", "runs.task", "studies.show", "overlay.show", "overlay.matrix", "overlay.task"}
 
 
-def keep_budget(app: Flask) -> None:
+def keep_budget_in_links(app: Flask) -> None:
     """Makes links between pages of runs, studies and overlays keep the `?budget=` of the page they stand on."""
 
     @app.url_defaults

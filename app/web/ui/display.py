@@ -70,11 +70,11 @@ VERDICTS: dict[str, VerdictSign] = {
 }
 UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the budget ended")
 UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not judged yet")
-_OF_CLASS: dict[str | None, VerdictSign] = {
+_SIGN_OF_FAILURE: dict[str | None, VerdictSign] = {
     "not_finished": VerdictSign(UNFINISHED.letter, "open", "not finished", "no sample finished within the budget"),
     "name_or_import": VerdictSign("N", "wrong", "unknown name or module", "the program uses a name that is not there"),
 } | {status.failure: VERDICTS[status] for status in Status}
-FAILURE_SIGNS: dict[Failure, VerdictSign] = {failure: _OF_CLASS[failure] for failure in FAILURES}
+FAILURE_SIGNS: dict[Failure, VerdictSign] = {failure: _SIGN_OF_FAILURE[failure] for failure in FAILURES}
 """The sign of a task whose chosen sample failed."""
 
 COLOURED = ("k", "s", "c", "m", "n")  # Pygments' keywords, strings, comments, numbers, special names, in code.css
@@ -113,7 +113,7 @@ def escape_plain(text: str | None) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
 
-class Judged(Protocol):
+class JudgedTask(Protocol):
     """What a page says about how a task is judged."""
 
     test: str
@@ -123,7 +123,7 @@ class Judged(Protocol):
 
 
 @functools.cache
-def _lexer(language: str) -> Lexer:
+def _get_lexer(language: str) -> Lexer:
     return get_lexer_by_name(language, stripnl=False, ensurenl=False)
 
 
@@ -135,17 +135,17 @@ def highlight_source(program: str | None, origins: Sequence[Piece] = (), languag
     program = program or ""
     left = [(letter, len(text)) for letter, text in reversed(origins)]
     out = []
-    for kind, value in _lexer(language).get_tokens(program[:SHOWN_CHARACTERS]):
+    for kind, value in _get_lexer(language).get_tokens(program[:SHOWN_CHARACTERS]):
         css = STANDARD_TYPES.get(kind, "")
         colour = css if css[:1] in COLOURED and css != "n" else ""
-        for letter, part in _split(value, left):
+        for letter, part in _split_by_origin(value, left):
             names = f"{colour} from-{letter}".strip() if letter else colour
             piece = _format_glyphs(part)
             out.append(Markup('<span class="{}">{}</span>').format(names, piece) if names else piece)
     return Markup("").join(out) + _format_rest_note(program)
 
 
-def format_test(task: Judged) -> Markup:
+def format_test(task: JudgedTask) -> Markup:
     """The test of a task; of one with cases a line for each call and what must come of it."""
     if not task.cases:
         return highlight_source(task.test, (), task.language)
@@ -168,7 +168,7 @@ def strip_prompt(program: str, prompt: str, language: str = PYTHON) -> Markup:
     function = ends[0] if ends else 0
     lines = program.splitlines()
     for part in (given, given[function:]):
-        if found := _find(lines, part):
+        if found := _find_lines(lines, part):
             start, end = found
             note = Markup('<span class="given">… {} of the prompt</span>\n').format(format_count(len(part), "line"))
             before = "\n".join([*lines[:start], ""])
@@ -216,7 +216,7 @@ def register(app: App) -> None:
     )
 
 
-def _find(lines: Sequence[str], wanted: Sequence[str]) -> tuple[int, int] | None:
+def _find_lines(lines: Sequence[str], wanted: Sequence[str]) -> tuple[int, int] | None:
     """Start and end of where `wanted` stands in `lines`, blank lines apart; None where it does not."""
     filled = [(i, line.rstrip()) for i, line in enumerate(lines) if line.strip()]
     for at in range(len(filled) - len(wanted) + 1 if wanted else 0):
@@ -225,7 +225,7 @@ def _find(lines: Sequence[str], wanted: Sequence[str]) -> tuple[int, int] | None
     return None
 
 
-def _split(text: str, left: list[tuple[str, int]]) -> Iterator[tuple[str, str]]:
+def _split_by_origin(text: str, left: list[tuple[str, int]]) -> Iterator[tuple[str, str]]:
     """`text` by the pieces it covers, taken off the end of `left`; without a letter where there are none."""
     while text:
         letter, length = left.pop() if left else ("", len(text))

@@ -88,7 +88,7 @@ def format_unsigned_points(share: float, of: int = 0) -> str:
     return format_share(abs(share), of)
 
 
-def count(value: float | None) -> str:
+def format_integer(value: float | None) -> str:
     """An integer with thin spaces between thousands."""
     return UNKNOWN if value is None else f"{value:,.0f}".replace(",", "\u202f")
 
@@ -96,7 +96,7 @@ def count(value: float | None) -> str:
 def format_count(number: int, noun: str) -> str:
     """A number with its noun in the singular or the regular plural: `1 task`, `12 tasks`, `2 studies`."""
     plural = re.sub(r"(?<=[^aeiou])y$", "ie", noun) + "s"
-    return f"{count(number)} {noun if number == 1 else plural}"
+    return f"{format_integer(number)} {noun if number == 1 else plural}"
 
 
 def format_decimal(value: float | None, digits: int = 2) -> str:
@@ -131,7 +131,7 @@ FILTERS = {
     "p_value": format_p_value,
     "exact": format_exact,
     "exact_seconds": format_exact_seconds,
-    "count": count,
+    "count": format_integer,
     "counted": format_count,
     "decimal": format_decimal,
     "milliseconds": format_milliseconds,

@@ -109,7 +109,7 @@ def test_from_the_form_to_the_report(ctx, project, tmp_path, monkeypatch, source
         wait_for(lambda: job_of(ctx, job_id).state not in (JobState.QUEUED, JobState.RUNNING), 400)
     job = job_of(ctx, job_id)
     assert job.state is JobState.FINISHED, job.error
-    dataset = datasets.find(ctx, uuid.UUID(job.result["dataset_id"]))
+    dataset = datasets.find_dataset(ctx, uuid.UUID(job.result["dataset_id"]))
     assert [task.entry_point for task in dataset.tasks] == ["clamp"]
     page = text_of(client.get(started.location))
     assert job.result["advice"] in page
@@ -138,7 +138,7 @@ def begun(ctx, additions) -> uuid.UUID:
     ctx.broker = RecordingBroker()
     arguments = AdviceSpec(path="/shop", budget_s=5).model_dump(mode="json")
     arguments |= {"study_id": str(uuid.uuid4()), "models": ["smollm2-135m"], "archive": ""}
-    cursor = {"dataset_id": str(datasets.require(ctx, additions).id)}
+    cursor = {"dataset_id": str(datasets.require_dataset(ctx, additions).id)}
     with ctx.database.session() as session:
         job = jobs.make_job(service.KIND, "shop", key=arguments["study_id"], arguments=arguments, cursor=cursor)
         session.add(job)
@@ -251,7 +251,7 @@ BAD = [
 def test_bad_input_is_one_sentence_with_field_and_remedy(ctx, given, archive, local, field, said):
     asked = ctx if local else asking_for_tokens(ctx)
     with pytest.raises(service.BadInputError) as refused:
-        service.check(asked, AdviceSpec(**{"target": "smollm2-135m", **given}), archive)
+        service.resolve_models(asked, AdviceSpec(**{"target": "smollm2-135m", **given}), archive)
     assert (refused.value.field, said in str(refused.value)) == (field, True), str(refused.value)
 
 

@@ -9,7 +9,7 @@ import uuid
 from sqlalchemy import select
 
 from app.comparison import loading
-from app.comparison.lines import Line, compute_lines
+from app.comparison.lines import OverlayRunRow, compute_lines
 from app.comparison.loading import Overlay
 from app.comparison.pages import choose_opening_budget
 from app.runs.models import RunTask
@@ -43,10 +43,10 @@ def judge(world, run_id: uuid.UUID, task: int, *samples: tuple) -> None:
 def lay_over(world, *run_ids: uuid.UUID | str) -> Overlay:
     """An overlay of these runs, with what tells failures apart."""
     with world.context.database.read() as session:
-        return loading.load(session, [uuid.UUID(str(run_id)) for run_id in run_ids], details=True)
+        return loading.load_overlay(session, [uuid.UUID(str(run_id)) for run_id in run_ids], details=True)
 
 
-def lines_of(world, *run_ids: uuid.UUID | str, budget: float | None = None) -> list[Line]:
+def lines_of(world, *run_ids: uuid.UUID | str, budget: float | None = None) -> list[OverlayRunRow]:
     """The lines of an overlay of these runs at a budget."""
     found = lay_over(world, *run_ids)
     return compute_lines(found, budget or choose_opening_budget(found))

@@ -46,7 +46,7 @@ def compared(world, a, b, budget=BUDGET_S):
 def test_a_difference_beyond_what_the_machine_explains_stands(world, pair):
     fast, slow = pair()
     found = compared(world, slow, fast)
-    assert (found.first.paired.delta, found.measured.time_bound, found.measured.in_turn) == (1.0, True, False)
+    assert (found.first.paired.delta, found.conditions.time_bound, found.conditions.in_turn) == (1.0, True, False)
     assert found.first.withheld is found.all.withheld is None
     assert "The interval excludes 0: unlikely to be chance" in text_of(
         world.client.get(f"/overlay/{slow},{fast}?budget={BUDGET_S:g}")
@@ -68,7 +68,7 @@ def test_a_run_on_a_busy_machine_is_not_called_worse(world, pair, slow, factor):
         assert found.first.paired.p < 0.001
         assert "the speed of the machine could explain it" in found.first.withheld
         assert "bassline study run" in found.first.withheld
-        assert found.measured.machine_factor > factor
+        assert found.conditions.machine_factor > factor
         page = text_of(world.client.get(f"/overlay/{a},{b}?budget={BUDGET_S:g}"))
         assert "The interval excludes 0, but the runs were not measured in turn" in page
         assert "is better" not in page
@@ -92,20 +92,20 @@ def test_an_unknown_clock_withholds_only_where_time_matters(world, pair):
     fast, slow = pair(slow={"lost": None, "verifies": ()})
     found = compared(world, slow, fast)
     assert "how busy the machine was is not known of slow." in found.first.withheld
-    assert found.measured.machine_factor is None
+    assert found.conditions.machine_factor is None
     with world.context.database.session() as session:
         session.execute(update(Sample).where(Sample.run_id == slow).values(finished_s=1.0, verdict="wrong_answer"))
     found = compared(world, slow, fast)
-    assert (found.first.paired.delta, found.measured.time_bound, found.first.withheld) == (1.0, False, None)
+    assert (found.first.paired.delta, found.conditions.time_bound, found.first.withheld) == (1.0, False, None)
 
 
 def test_a_sample_that_the_deadline_cut_makes_the_result_depend_on_time(world, pair):
     fast, slow = pair(slower=1.0)
-    assert not compared(world, slow, fast).measured.time_bound
+    assert not compared(world, slow, fast).conditions.time_bound
     with world.context.database.session() as session:
         one = session.query(Sample).where(Sample.run_id == slow).first()
         one.finish_reason, one.finished_s = "deadline", 1.0
-    assert compared(world, slow, fast).measured.time_bound
+    assert compared(world, slow, fast).conditions.time_bound
 
 
 def test_tasks_that_only_one_run_has_do_not_count(world, pair):
@@ -126,7 +126,7 @@ def test_arms_of_one_study_need_no_caution(world, pair):
         study.arms = [StudyArm(run_id=run_id, position=i, name=str(i)) for i, run_id in enumerate((fast, slow))]
         session.add(study)
     found = compared(world, slow, fast)
-    assert (found.measured.in_turn, found.first.withheld, found.measured.machine_factor) == (True, None, 1.0)
+    assert (found.conditions.in_turn, found.first.withheld, found.conditions.machine_factor) == (True, None, 1.0)
 
 
 def test_rest_and_the_command_line_say_the_same(world, pair, monkeypatch):

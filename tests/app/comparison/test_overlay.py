@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from app.comparison import loading
-from app.comparison.loading import MOST_RUNS
+from app.comparison.loading import MAX_RUNS
 from app.core.states import RunState
 from app.runs.models import Run
 from tests.app.comparison.reading import PASSED, WRONG, address, judge, lay_over, lines_of, text_of
@@ -129,7 +129,7 @@ def test_a_run_deleted_meanwhile_is_left_out_with_a_sentence_and_letters_stay(wo
         ("{a},00000000-0000-7000-8000-000000000000", 404, "there is no run 00000000-0000-7000-8000-000000000000"),
         ("{a},{waiting}", 422, "'waiting' has no graded task: leave it out, or wait until it has one"),
         ("{a},{other}", 422, "no graded task in common"),
-        ("{many}", 422, f"runs names {MOST_RUNS + 1} runs: an overlay holds at most {MOST_RUNS}"),
+        ("{many}", 422, f"runs names {MAX_RUNS + 1} runs: an overlay holds at most {MAX_RUNS}"),
     ],
 )
 def test_runs_that_cannot_be_laid_over_each_other_are_refused_in_one_sentence(world, runs, status, words):
@@ -137,7 +137,7 @@ def test_runs_that_cannot_be_laid_over_each_other_are_refused_in_one_sentence(wo
         "a": world.add_run("a", done=3, state=RunState.INTERRUPTED),
         "waiting": world.add_run("waiting", state=RunState.QUEUED, done=0),
         "other": None,
-        "many": ",".join(str(uuid.uuid4()) for _ in range(MOST_RUNS + 1)),
+        "many": ",".join(str(uuid.uuid4()) for _ in range(MAX_RUNS + 1)),
     }
     made["other"] = _over_other_tasks(world)
     named = runs.format(**made)
@@ -155,7 +155,7 @@ def _over_other_tasks(world) -> uuid.UUID:
 
 
 def test_runs_with_more_samples_than_a_page_can_read_are_refused(world, three, monkeypatch):
-    monkeypatch.setattr(loading, "MOST_SAMPLES", 100)
+    monkeypatch.setattr(loading, "MAX_SAMPLES", 100)
     assert "These runs have 144 samples: choose runs with at most 100" in text_of(
         world.client.get(address(*three)), 422
     )

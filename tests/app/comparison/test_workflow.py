@@ -219,7 +219,7 @@ def test_its_comparison_fails_and_still_shows_the_report(workflow, tmp_path, wor
     for name, solved in (("base", base), ("candidate", new)):
         run_id = add(world, name, solved)
         with world.context.database.read() as session:
-            (tmp_path / f"{name}.json").write_text(run_file.write(session, get_run(session, run_id)))
+            (tmp_path / f"{name}.json").write_text(run_file.format_run_file(session, get_run(session, run_id)))
     runner = Runner({**workflow, "env": {**workflow["env"], "BUDGET": "3"}}, tmp_path)
     (runner.programs / "bassline").write_text(
         f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m app.cli "$@"\n'

@@ -13,9 +13,9 @@ from sqlalchemy import insert
 from app.completions import deadlines, service
 from app.completions.admission import (
     FinishedCompletion,
-    Open,
+    OpenCompletion,
     RoundCosts,
-    estimate_usual_s,
+    estimate_first_answer_s,
     estimate_wait_s,
     predict_wait_s,
 )
@@ -53,14 +53,14 @@ def test_one_that_comes_now_waits_as_long_as_those_that_just_ended():
 
 def test_what_is_needed_is_the_time_to_the_first_finished_sample():
     cut_off = [FinishedCompletion(3.0, 2.0, NOW, None)] * 10
-    assert estimate_usual_s([*ended(1.5, 3, queue_s=2.0), *cut_off]) == pytest.approx(1.5)
-    assert estimate_usual_s(cut_off) == 0.0
+    assert estimate_first_answer_s([*ended(1.5, 3, queue_s=2.0), *cut_off]) == pytest.approx(1.5)
+    assert estimate_first_answer_s(cut_off) == 0.0
 
 
 def ahead(
     n: int, *, waits: bool = True, age_s: float = 0.0, samples: int = 1, characters: int = 250, max_tokens: int = 512
-) -> list[Open]:
-    return [Open(waits, age_s, samples, 5.0, max_tokens, characters)] * n
+) -> list[OpenCompletion]:
+    return [OpenCompletion(waits, age_s, samples, 5.0, max_tokens, characters)] * n
 
 
 COSTS = RoundCosts(round_s=0.05, prompt_token_s=0.002)

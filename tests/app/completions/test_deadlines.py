@@ -118,7 +118,7 @@ def test_while_the_model_is_loaded_no_budget_ends(ctx, run_id):
     change(ctx, run_id, queued_at=ago(60))
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
-    deadlines.restart(ctx, other, "smollm2-135m")
+    deadlines.restart_clocks(ctx, other, "smollm2-135m")
     assert 3 < deadlines.enforce_deadline(ctx, run_id) <= 4
 
 
@@ -143,7 +143,7 @@ def test_a_model_that_is_loaded_restarts_no_clock_of_another_worker(ctx, run_id,
     claims.claim_job(ctx, job(ctx, mine).id, WorkStep.DECODE)
     for each, seconds in ((mine, 40), (theirs, 50), (run_id, 55)):
         change(ctx, each, queued_at=ago(seconds))
-    deadlines.restart(ctx, mine, "smollm2-135m")
+    deadlines.restart_clocks(ctx, mine, "smollm2-135m")
     assert age_s(ctx, mine) < 30
     assert age_s(ctx, theirs) >= 50
     assert age_s(ctx, run_id) >= 55
@@ -159,7 +159,7 @@ def test_a_model_that_is_loaded_restarts_those_that_waited_for_it_and_no_other_d
     claims.claim_job(ctx, job(ctx, mine).id, WorkStep.DECODE)
     for each in (mine, theirs, run_id):
         change(ctx, each, queued_at=ago(50))
-    deadlines.restart(ctx, mine, "smollm2-135m")
+    deadlines.restart_clocks(ctx, mine, "smollm2-135m")
     assert age_s(ctx, run_id) < 30
     assert age_s(ctx, theirs) >= 50
 

@@ -49,7 +49,7 @@ def ended(ctx):
 
 def test_the_answer_to_an_ended_completion_writes_nothing(ctx, ended):
     with write_transactions(ctx) as written:
-        events = list(waiting.wait(ctx, ended, lambda: False))
+        events = list(waiting.follow_completion(ctx, ended, lambda: False))
         waiting.cancel(ctx, ended)  # as a stream does that is closed
     assert events[-1].data["state"] is RunState.FINISHED
     assert written == []

@@ -36,7 +36,7 @@ def test_the_embedded_form_goes_on_when_its_full_disk_has_room_again(tmp_path):
     with EmbeddedWorkers(ctx, "test"):
         bulky = "# " + "x" * 3000 + "\n"
         tasks = tuple(Task(f"t/{i}", bulky + "def add(a, b):\n", "add", "check", RIGHT) for i in range(N_TASKS))
-        datasets.store(ctx, Dataset("bulky", tasks, "d" * 64), DatasetKind.IMPORTED)
+        datasets.store_dataset(ctx, Dataset("bulky", tasks, "d" * 64), DatasetKind.IMPORTED)
         run_id = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="bulky", n=N))
         assert engine.started.wait(60)  # nothing is stored before the disk is full
         with database.session() as session:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 import structlog
 
-from app.cli.main import Sentence
+from app.cli.main import CommandError
 from app.core import observability
 from app.core.errors import BadInputError, UnavailableError
 from app.core.settings import Settings
@@ -95,5 +95,5 @@ def test_a_process_that_ends_because_something_is_away_logs_a_warning(monkeypatc
     written = []
     monkeypatch.setattr(observability, "is_for_log_store", lambda: True)
     monkeypatch.setattr(observability, "write_line", lambda *line: written.append(line))
-    Sentence(error).show()
+    CommandError(error).show()
     assert written == [(str(error), level)]

@@ -17,7 +17,7 @@ from app.datasets import service
 from app.datasets.deletion import delete_dataset
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.site.factory import create_app
-from evaluation import datasets as files
+from evaluation import datasets as evaluation_datasets
 
 SHARED, OWN = "a" * 64, "b" * 64
 
@@ -26,8 +26,10 @@ def store_dataset(ctx, name: str, project: str | None = None) -> uuid.UUID:
     tests = None
     if project:
         tests = {"project": project, "installed": SHARED, "file": "m.py", "qualified": "f", "line": 1, "tests": ["t"]}
-    task = files.Task(f"{name}/0", "def f():\n", "f", "", "    pass\n", project_tests=tests)
-    return service.store(ctx, files.Dataset(name, (task,), uuid.uuid4().hex * 2), DatasetKind.IMPORTED).id
+    task = evaluation_datasets.Task(f"{name}/0", "def f():\n", "f", "", "    pass\n", project_tests=tests)
+    return service.store_dataset(
+        ctx, evaluation_datasets.Dataset(name, (task,), uuid.uuid4().hex * 2), DatasetKind.IMPORTED
+    ).id
 
 
 def count(ctx, table) -> int:
@@ -53,7 +55,7 @@ def test_a_dataset_under_runs_and_studies_stays_and_says_what_uses_it(world):
     world.add_run("two")
     with pytest.raises(ConflictError, match="humaneval is used by 2 runs: delete them first"):
         delete_dataset(world.context, world.humaneval.id)
-    assert service.find(world.context, world.humaneval.id).n_tasks == 164
+    assert service.find_dataset(world.context, world.humaneval.id).n_tasks == 164
 
 
 def test_the_page_and_rest_delete_for_an_admin_alone(ctx):

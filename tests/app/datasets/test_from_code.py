@@ -70,7 +70,7 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
     assert "\n1 task: 1 judged by recorded calls, 0 by the project's own tests" in result.stdout
     assert "100 % of the 1 function that the tests call became tasks" in result.stdout
     for name in ("mine", "mine-infill"):
-        dataset = service.require(ctx, name)
+        dataset = service.require_dataset(ctx, name)
         assert [task.task_id for task in dataset.tasks] == ["texts/texts.shorten"]
         assert dataset.tasks[0].source["file"] == "texts.py"
         assert check_solutions(ctx, dataset.id) == {}
@@ -87,7 +87,7 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
          "reason": "was not called while the tests ran", "unlock": "tests that call it, or --doctests"}
     ]  # fmt: skip
     assert [each["name"] for each in report["datasets"]] == ["mine", "mine-infill"]
-    place = f"/datasets/{service.require(ctx, 'mine').id}"
+    place = f"/datasets/{service.require_dataset(ctx, 'mine').id}"
     client = create_app(ctx).test_client()
     page = " ".join(client.get(place).get_data(as_text=True).split())
     assert "1 function left out" in page
@@ -104,9 +104,9 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
 def test_the_same_project_gives_the_same_datasets(bassline, ctx, project):
     words = ("datasets", "from-code", project, "--doctests", "--python", sys.executable, "--name", "mine")
     assert bassline(*words).exit_code == 0
-    first = {name: service.require(ctx, name).id for name in ("mine", "mine-infill")}
+    first = {name: service.require_dataset(ctx, name).id for name in ("mine", "mine-infill")}
     assert bassline(*words).exit_code == 0
-    assert {name: service.require(ctx, name).id for name in first} == first
+    assert {name: service.require_dataset(ctx, name).id for name in first} == first
 
 
 @pytest.mark.parametrize(
@@ -178,22 +178,22 @@ def test_interrupted_while_the_tasks_are_judged_once_more_the_same_command_resum
 ):
     words = ("datasets", "from-code", project, "--doctests", "--python", sys.executable, "--name", "mine")
     report = tmp_path / "report.json"
-    recheck = from_code.recheck
+    recheck = from_code.recheck_stored_tasks
 
     def interrupted(*_words):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(from_code, "recheck", interrupted)
+    monkeypatch.setattr(from_code, "recheck_stored_tasks", interrupted)
     assert bassline(*words, "--json", report).exit_code != 0
     assert not report.exists()
-    stored = service.require(ctx, "mine")
+    stored = service.require_dataset(ctx, "mine")
     (state,) = (folder for folder in (ctx.settings.data_dir / "from-code").iterdir() if folder.is_dir())
-    monkeypatch.setattr(from_code, "recheck", recheck)
+    monkeypatch.setattr(from_code, "recheck_stored_tasks", recheck)
 
     again = bassline(*words, "--json", report)
 
     assert again.exit_code == 0, again.output
-    assert service.require(ctx, "mine").id == stored.id
+    assert service.require_dataset(ctx, "mine").id == stored.id
     assert json.loads(report.read_text())["tasks"] == 1
     assert not state.exists()
 
@@ -214,7 +214,7 @@ def test_what_the_recheck_counts_is_judged_and_not_assumed(ctx):
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     dataset = service.import_bytes(ctx, data, "checked", "checked.jsonl")
     ctx.make_grader = SandboxGrader
-    found = from_code.recheck(ctx, [dataset])
+    found = from_code.recheck_stored_tasks(ctx, [dataset])
     assert found.originals_failed == ("t/broken",)
     assert found.trivial_passed == ("t/argument", "t/empty")
 
@@ -266,7 +266,7 @@ def test_variables_reach_the_tests_and_only_given_values_are_stored(bassline, ct
     assert "give --env BLOG_SECRET=VALUE" in without.stderr
     assert result.exit_code == 0, result.output
     assert "BLOG_SECRET" not in os.environ
-    (task,) = service.require(ctx, "blog").tasks
+    (task,) = service.require_dataset(ctx, "blog").tasks
     assert task.project_tests["environment"] == {"BLOG_SECRET": "hunter2", "BLOG_SALT": None}
 
 
@@ -348,7 +348,7 @@ def test_the_command_says_what_is_stored_and_leaves_out_what_git_ignores_or_look
     assert stored["left_out"]["secrets.json"] == "is ignored by git"
     assert stored["left_out"]["data/server.key"] == "has a name that looks like a secret"
     assert stored["files"] == 2
-    (task,) = service.require(ctx, "texts").tasks
+    (task,) = service.require_dataset(ctx, "texts").tasks
     archive = read_archive(ctx.database, task.project_tests["project"])
     assert sorted(unpack(archive, task.project_tests["project"])) == ["test_texts.py", "texts.py"]
 

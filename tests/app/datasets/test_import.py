@@ -13,7 +13,7 @@ from app.core.errors import BadInputError
 from app.core.states import DatasetKind
 from app.datasets import service
 from app.datasets.models import Task
-from evaluation import dataset_files as files
+from evaluation import dataset_files
 from tests.fakes import RIGHT
 
 N = 300
@@ -41,7 +41,7 @@ def test_tasks_are_written_as_rows_not_as_an_object_each(ctx):
     finally:
         event.remove(Task, "init", count)
     assert not made
-    kept = service.require(ctx, "many")
+    kept = service.require_dataset(ctx, "many")
     assert (kept.id, kept.n_tasks) == (stored.id, N)
     assert [t.position for t in kept.tasks] == list(range(N))
     assert kept.tasks[7].task_id == "add/7"
@@ -65,32 +65,32 @@ def test_others_may_write_while_the_rows_of_an_import_are_made(ctx, monkeypatch)
 
 def test_content_that_is_stored_already_is_not_checked_again(ctx, monkeypatch):
     first = service.import_bytes(ctx, rows(), "many", "many.jsonl")
-    monkeypatch.setattr(files, "parse_dataset", None)
+    monkeypatch.setattr(dataset_files, "parse_dataset", None)
     assert service.import_bytes(ctx, rows(), "many", "again.jsonl").id == first.id
 
 
 def test_storing_the_same_twice_gives_the_row_with_its_tasks(ctx):
-    loaded = files.parse_dataset(rows(), "many", "many.jsonl")
-    one, two = (service.store(ctx, loaded, DatasetKind.IMPORTED) for _ in range(2))
+    loaded = dataset_files.parse_dataset(rows(), "many", "many.jsonl")
+    one, two = (service.store_dataset(ctx, loaded, DatasetKind.IMPORTED) for _ in range(2))
     assert one.id == two.id
     assert len(one.tasks) == len(two.tasks) == N
 
 
 def test_a_file_of_more_tasks_than_a_request_can_check_is_refused_before_any_is_compiled(ctx, monkeypatch):
-    monkeypatch.setattr(files, "MAX_TASKS", N - 1)
-    monkeypatch.setattr(files, "_check_task", None)
-    monkeypatch.setattr(files.registry, "to_task", None)
+    monkeypatch.setattr(dataset_files, "MAX_TASKS", N - 1)
+    monkeypatch.setattr(dataset_files, "_check_task", None)
+    monkeypatch.setattr(dataset_files.registry, "to_task", None)
     with pytest.raises(BadInputError, match=f"more than {N - 1} tasks: split it"):
         service.import_bytes(ctx, rows(), "many", "many.jsonl")
 
 
 def test_blank_lines_are_no_tasks(ctx, monkeypatch):
-    monkeypatch.setattr(files, "MAX_TASKS", N)
+    monkeypatch.setattr(dataset_files, "MAX_TASKS", N)
     assert service.import_bytes(ctx, rows().replace(b"\n", b"\n \n"), "many", "many.jsonl").n_tasks == N
 
 
 def test_an_id_that_is_there_twice_is_found_before_any_task_is_compiled(ctx, monkeypatch):
-    monkeypatch.setattr(files, "_check_task", None)
+    monkeypatch.setattr(dataset_files, "_check_task", None)
     data = rows().replace(f"add/{N - 1}".encode(), b"add/0")
     with pytest.raises(BadInputError, match=f"many.jsonl, line {N}, field task_id: 'add/0' is already the task of"):
         service.import_bytes(ctx, data, "many", "many.jsonl")

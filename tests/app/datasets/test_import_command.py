@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from app.cli.main import cli
 from app.core.errors import UnavailableError
 from app.datasets import repository
-from app.datasets.service import require
+from app.datasets.service import require_dataset
 from app.site.factory import create_app
 from tests.fakes import RIGHT
 
@@ -38,7 +38,7 @@ def imported(ctx, monkeypatch, tmp_path):
 
 
 def checks(ctx):
-    dataset = require(ctx, "mine")
+    dataset = require_dataset(ctx, "mine")
     with ctx.database.read() as session:
         return [check.failed for check in repository.load_checks(session, dataset.id)]
 
@@ -109,10 +109,10 @@ def test_the_fields_that_decide_and_those_that_play_no_part_are_named_and_stored
     assert expected in import_rows(tmp_path, *rows).stdout
     assert expected in import_rows(tmp_path, *rows).stdout  # known content, whose file is not read again
     assert expected in CliRunner().invoke(cli, ["datasets", "show", "mine"]).stdout
-    document = client.get(f"/api/v1/datasets/{require(own_context, 'mine').id}").get_json()
+    document = client.get(f"/api/v1/datasets/{require_dataset(own_context, 'mine').id}").get_json()
     assert document["judged_by"] == {"base_input, plus_input, atol, canonical_solution": 1, "test": 1}
     assert document["not_used"] == {"contract": 1, "note": 1}
-    assert "Judged by base_input" in client.get(f"/datasets/{require(own_context, 'mine').id}").text
+    assert "Judged by base_input" in client.get(f"/datasets/{require_dataset(own_context, 'mine').id}").text
 
 
 def test_a_task_that_cannot_be_judged_is_left_out_with_its_reason(own_context, tmp_path):

@@ -64,7 +64,7 @@ def no_node(monkeypatch):
 
 
 def test_a_stored_task_keeps_signature_and_cases_and_writes_the_same_file(ctx, stored):
-    task = service.as_plain(service.require(ctx, "js").tasks[0])
+    task = service.to_evaluation_task(service.require_dataset(ctx, "js").tasks[0])
     (back,), _ = dataset_files.read_tasks(dataset_files.write_dataset([task]).decode(), "back")
     assert back == task
     assert task.signature.to_json() == ROW["signature"]
@@ -190,7 +190,7 @@ def test_translate_stores_a_dataset_and_reports_what_was_left_out(ctx, bassline,
     document = json.loads(result.stdout)
     assert (document["tasks"], document["oracle_passed"], document["oracle_failed"]) == (1, 1, 0)
     assert document["left_out"] == {"values of several types (Union, Any)": ["t/1"]}
-    stored = service.require(ctx, "py-js")
+    stored = service.require_dataset(ctx, "py-js")
     assert (stored.n_tasks, stored.n_left_out, stored.tasks[0].language) == (1, 1, "javascript")
 
 
@@ -222,7 +222,7 @@ def test_a_dataset_whose_program_decides_says_in_guest_on_pages_and_in_rest(ctx)
     assert (task["language"], task["entry_point"], task["source"]["trust"]) == ("javascript", "add", "in-guest")
     for address in (f"/datasets/{stored.id}", f"/datasets/{stored.id}?task=HumanEval_53_add"):
         assert "Results could be forged." in client.get(address).get_data(as_text=True)
-    assert service.as_plain(service.require(ctx, "mpe").tasks[0]).language == "javascript"
+    assert service.to_evaluation_task(service.require_dataset(ctx, "mpe").tasks[0]).language == "javascript"
 
 
 def test_sandbox_run_writes_the_verdict_on_a_python_program_as_json(bassline, tmp_path):

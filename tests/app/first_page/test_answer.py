@@ -15,8 +15,8 @@ from app.core.states import RunState
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
 from app.first_page import cards
-from app.first_page.cards import COMPARED, Cards, list_sources
-from app.leaderboard.entries import Entries
+from app.first_page.cards import MAX_COMPARED_RUNS, FirstPageAnswerCache, list_sources
+from app.leaderboard.entries import LeaderboardCache
 from app.runs import figures
 from app.studies.models import Study
 from evaluation import dataset_files
@@ -29,7 +29,7 @@ DISTURBED = {"lost": 0.4, "verifies": (0.02, 0.03)}
 @pytest.fixture
 def card(world):
     """Reads the card again and again with one cache."""
-    entries, kept = Entries(), Cards()
+    entries, kept = LeaderboardCache(), FirstPageAnswerCache()
 
     def read():
         with world.context.database.read() as session:
@@ -88,9 +88,9 @@ def measured_elsewhere(world, limit: int) -> None:
 
 def own_code(world) -> Dataset:
     """A part of HumanEval, as a dataset that was made from a project."""
-    rows = dataset_files.write_dataset(datasets.as_plain(task) for task in world.humaneval.tasks[:100])
+    rows = dataset_files.write_dataset(datasets.to_evaluation_task(task) for task in world.humaneval.tasks[:100])
     datasets.import_bytes(world.context, rows, "my-project", "my-project.jsonl", (), {"covered_share": 0.5})
-    return datasets.require(world.context, "my-project")
+    return datasets.require_dataset(world.context, "my-project")
 
 
 def test_one_sentence_names_the_model_its_share_how_sure_that_is_the_tasks_and_the_machine(world, at):
@@ -145,7 +145,7 @@ def test_before_any_pass_it_says_that_nothing_is_right_and_when_something_is(wor
 
 
 def test_a_run_that_never_passes_gets_no_recommendation(world, at):
-    world.add_run("hopeless", limit=cards.ENOUGH, n=1, pace=900)
+    world.add_run("hopeless", limit=cards.MIN_COMMON_TASKS, n=1, pace=900)
     heading, whole = at("/")
     assert heading.startswith("No model answers right within 10 s over 20 tasks")
     assert "None is right within 10 s either, the longest measured time." in whole
@@ -257,9 +257,9 @@ def test_a_running_study_leaves_the_answer_to_one_that_has_ended(world, card):
     arms = [arm | {"state": RunState.RUNNING, "limit": 60, "done": 40} for arm in (QUICK, GOOD)]
     world.add_study(*arms, name="running")
     assert card() is None
-    world.add_study(QUICK | {"limit": cards.ENOUGH}, GOOD | {"limit": 40}, name="ended")
+    world.add_study(QUICK | {"limit": cards.MIN_COMMON_TASKS}, GOOD | {"limit": 40}, name="ended")
     world.add_study(*arms, name="later running")
-    assert (card().study.name, card().n_tasks) == ("ended", cards.ENOUGH)
+    assert (card().study.name, card().n_tasks) == ("ended", cards.MIN_COMMON_TASKS)
 
 
 def test_dropped_and_failed_arms_take_no_tasks_from_the_others(world, card):
@@ -295,13 +295,13 @@ def test_a_run_over_few_tasks_leaves_the_answer_to_a_larger_study_and_the_page_s
     assert FEW.replace("4 tasks", "1 task") in at("/")[1]
     world.add_run("busy", limit=30, n=1, **DISTURBED)
     assert "The clock of your newest run was disturbed: it gives no answer." in at("/")[1]
-    world.add_run("enough", limit=cards.ENOUGH, n=1)
+    world.add_run("enough", limit=cards.MIN_COMMON_TASKS, n=1)
     assert "From one run." in at("/")[1]
     assert "no answer" not in at("/")[1]
 
 
 def test_without_enough_tasks_anywhere_the_page_gives_no_answer_and_links_to_the_newest_run(world):
-    measured_elsewhere(world, cards.ENOUGH - 1)
+    measured_elsewhere(world, cards.MIN_COMMON_TASKS - 1)
     run = world.add_run("a try", limit=4, n=1, skill=0.0)
     page = world.client.get("/").get_data(as_text=True)
     assert "No answer yet: too few tasks" in page
@@ -323,7 +323,7 @@ def test_arms_with_few_tasks_in_common_give_no_answer_and_the_next_source_does(w
             run.finished_at = get_utc_time()
             session.flush()
             figures.store_measurement(session, run, figures.compute_measurement(session, run))
-            assert run.curve.n_tasks > cards.ENOUGH
+            assert run.curve.n_tasks > cards.MIN_COMMON_TASKS
     assert card().study.name == "older"
 
 
@@ -336,11 +336,11 @@ def test_hostile_names_stay_text(world):
 
 
 def test_of_many_runs_the_best_are_compared_and_the_page_says_so(world, at):
-    for i in range(COMPARED + 2):
+    for i in range(MAX_COMPARED_RUNS + 2):
         world.add_run(f"run {i}", target=f"model-{i}", limit=None, n=1, skill=0.1 * i, seed=i)
     heading, whole = at("/?budget=10")
-    assert named(heading) == f"model-{COMPARED + 1}"
-    assert f"From the best {COMPARED} of {COMPARED + 2} runs" in whole
+    assert named(heading) == f"model-{MAX_COMPARED_RUNS + 1}"
+    assert f"From the best {MAX_COMPARED_RUNS} of {MAX_COMPARED_RUNS + 2} runs" in whole
 
 
 def test_no_sample_is_read_again_until_something_has_ended(world):
@@ -371,17 +371,17 @@ def test_a_page_without_an_answer_leads_to_the_leaderboard(world):
 def test_an_answer_that_is_being_computed_holds_up_no_other_source(world, monkeypatch):
     for name in ("one", "another"):
         world.add_study(QUICK | {"limit": 30}, GOOD | {"limit": 30}, name=name)
-    entries, kept = Entries(), Cards()
+    entries, kept = LeaderboardCache(), FirstPageAnswerCache()
     begun, may_end = threading.Event(), threading.Event()
 
-    def make_card(session, source):
+    def hold_first_answer(session, source):
         if not begun.is_set():
             begun.set()
             assert may_end.wait(60)
-        return answer_of(session, source)
+        return build_answer(session, source)
 
-    answer_of = cards.make_card
-    monkeypatch.setattr(cards, "make_card", make_card)
+    build_answer = cards.build_answer
+    monkeypatch.setattr(cards, "build_answer", hold_first_answer)
 
     def read(study):
         with world.context.database.read() as session:

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from app.cli.main import cli
 from app.leaderboard.columns import COLUMNS, BoardRow
-from app.leaderboard.entries import Entries
+from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import rank_runs
-from app.web.http.openapi import describe
+from app.web.http.openapi import build_openapi_document
 
 # What programs read today. Names may be added here, never removed.
 # fmt: off
@@ -45,14 +45,14 @@ def bassline(world, monkeypatch):
 def test_every_column_is_on_the_page_in_csv_rest_the_command_line_and_about(world, bassline):
     world.add_run("whole", limit=None, n=2)
     with world.context.database.read() as session:
-        (row,) = rank_runs(Entries().read(session))
+        (row,) = rank_runs(LeaderboardCache().read(session))
     page = html.unescape(world.client.get("/leaderboard?budget=10").get_data(as_text=True))
     about = html.unescape(world.client.get("/about").get_data(as_text=True))
     (line,) = csv.DictReader(io.StringIO(world.client.get("/leaderboard.csv").text))
     (answer,) = world.client.get("/api/v1/leaderboard").json["rows"]
     (printed,) = json.loads(bassline("leaderboard", "--json", "-"))
     table = bassline("leaderboard")
-    schema = describe(world.app)["components"]["schemas"]["BoardRow"]["properties"]
+    schema = build_openapi_document(world.app)["components"]["schemas"]["BoardRow"]["properties"]
     for column in COLUMNS:
         assert f">{column.label}</" in page
         assert f'data-label="{column.label}"' in page

@@ -9,7 +9,7 @@ import pytest
 from app.core.states import RunState
 from app.datasets import service
 from app.leaderboard import board
-from app.leaderboard.entries import Entries
+from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import rank_runs
 from app.runs import figures
 from app.runs.repository import find_run
@@ -22,7 +22,7 @@ def groups(world):
 
     def read(**options):
         with world.context.database.read() as session:
-            rows = rank_runs(Entries().read(session), 5.0)
+            rows = rank_runs(LeaderboardCache().read(session), 5.0)
             found, _, left_out = board.arrange_groups(rows, 5.0, "first", **options)
         return [(group.compares, sorted(row.run.name for row in group.rows)) for group in found], left_out
 
@@ -92,7 +92,7 @@ def dataset_in(world, language):
         for number in range(2)
     ]  # fmt: skip
     service.import_bytes(world.context, "\n".join(map(json.dumps, rows)).encode(), f"two-{language}", "two.jsonl")
-    return service.require(world.context, f"two-{language}")
+    return service.require_dataset(world.context, f"two-{language}")
 
 
 def test_a_run_in_another_language_stands_beside_python_and_ranks_only_with_its_own(world, groups):

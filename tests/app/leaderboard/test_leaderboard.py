@@ -15,7 +15,7 @@ from sqlalchemy import event
 from app.cli.main import cli
 from app.core.states import RunState
 from app.leaderboard import board
-from app.leaderboard.entries import Entries, label_entries
+from app.leaderboard.entries import LeaderboardCache, label_entries
 from app.leaderboard.service import rank_runs
 from app.runs import transitions
 from app.runs.figures import build_outcome
@@ -43,7 +43,7 @@ def selects(world):
 @pytest.fixture
 def entries(world):
     """Reads the runs on the leaderboard again and again with one cache."""
-    cache = Entries()
+    cache = LeaderboardCache()
 
     def read():
         with world.context.database.read() as session:

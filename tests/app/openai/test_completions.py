@@ -114,7 +114,7 @@ def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine
 
 def test_a_prompt_that_nobody_takes_up_is_refused_and_forgotten(ctx, monkeypatch):
     monkeypatch.setattr(waiting, "BEAT_S", 0.01)
-    monkeypatch.setattr(service, "TAKE_UP_S", 0.1)
+    monkeypatch.setattr(service, "CLAIM_TIMEOUT_S", 0.1)
     with client_of(create_app(ctx)) as client:
         with pytest.raises(openai.InternalServerError) as refused:
             client.completions.create(model=MODEL, prompt=PROMPT)

@@ -69,7 +69,7 @@ def test_hostile_names_stay_text_on_the_leaderboard(hostile_run):
 def test_a_megabyte_on_one_line_is_cut_before_it_is_highlighted_and_can_be_had_whole(world, monkeypatch):
     raw = "x=" + "(" * 1_000_000
     run = world.add_run("huge", n=1, limit=1, raw=raw)
-    lexer, highlighted = display._lexer("python"), []
+    lexer, highlighted = display._get_lexer("python"), []
     tokens_of = lexer.get_tokens
     monkeypatch.setattr(lexer, "get_tokens", lambda text: highlighted.append(len(text)) or tokens_of(text))
     page = world.client.get(f"/runs/{run}/tasks/HumanEval/0").get_data(as_text=True)

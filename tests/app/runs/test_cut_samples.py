@@ -62,5 +62,5 @@ def test_an_archive_gives_the_same_figures_again(world, study):
     archive = world.client.get(f"/api/v1/studies/{study}/export?format=archive").data
     before = world.client.get(f"/api/v1/studies/{study}").json["frontier"]
     world.client.delete(f"/api/v1/studies/{study}")
-    assert loading.load(world.context, archive, "which.json.gz") == study
+    assert loading.load_study(world.context, archive, "which.json.gz") == study
     assert world.client.get(f"/api/v1/studies/{study}").json["frontier"] == before

@@ -51,7 +51,7 @@ def test_samples_take_the_memory_of_a_batch(world, large, form):
 
 def test_an_archive_takes_the_memory_of_a_batch(world, large):
     with world.context.database.read() as session:
-        chunks = archive.write(world.context.database, get_study(session, large))
+        chunks = archive.write_archive(world.context.database, get_study(session, large))
     peak, _ = peak_and_size(chunks)
     samples = 3 * N_TASKS * 2 * len(LARGE)  # raw texts and programs
     assert peak < samples / 5
@@ -61,7 +61,7 @@ def test_an_archive_takes_the_memory_of_a_batch(world, large):
 def test_an_archive_in_parts_is_the_archive(world, large):
     with world.context.database.read() as session:
         study = get_study(session, large)
-        written = gzip.decompress(b"".join(archive.write(world.context.database, study)))
+        written = gzip.decompress(b"".join(archive.write_archive(world.context.database, study)))
         again = StudyArchive.model_validate_json(written).model_dump_json(exclude_unset=True)
     is_same = written.decode() == again  # pytest would compare 20 MB letter by letter
     assert is_same

@@ -17,9 +17,9 @@ def app(ctx):
 def test_requests_pass_the_layers_inwards(app):
     names = [f"{hook.__module__}.{hook.__name__}" for hook in app.before_request_funcs[None]]
     assert names == [
-        "app.web.http.request_log.begin",
+        "app.web.http.request_log.begin_request_log",
         "app.web.http.disconnect.limit_sending",
-        "app.accounts.access.check",
+        "app.accounts.access.authorize_request",
         "flask_wtf.csrf.csrf_protect",
         "app.web.http.limits.check_size",
         "flask_limiter._extension._check_request_limit",
@@ -30,10 +30,10 @@ def test_requests_pass_the_layers_inwards(app):
 def test_responses_pass_the_layers_outwards(app):
     hooks = [getattr(hook, "func", hook) for hook in reversed(app.after_request_funcs[None])]
     assert [f"{hook.__module__}.{hook.__name__.removeprefix('_Limiter')}" for hook in hooks] == [
-        "app.web.http.responses.tag",
+        "app.web.http.responses.add_etag",
         "flask_limiter._extension.__inject_headers",
         "app.web.http.security.set_headers",
-        "app.web.http.request_log.end",
+        "app.web.http.request_log.end_request_log",
         "app.web.http.web.set_retry_after",
         "app.web.http.responses.compress",
     ]

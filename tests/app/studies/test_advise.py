@@ -12,7 +12,7 @@ from app.cli import advise, from_code
 from app.core.errors import UnavailableError
 from app.datasets import service
 from app.runs.failed_samples import FailedSamples
-from app.studies.advice import advice
+from app.studies.advice import format_advice
 from app.studies.repository import list_studies
 from evaluation.studies.answer import answer_at
 from tests.evaluation.studies.making import passing, score
@@ -27,7 +27,7 @@ def said(n=40, solved=20, rival=5, cheap=True, disturbance="", failed=STOPPED):
         measured = [passing("big", solved, n, cost_s=2.0), passing("small", rival, n, cost_s=1.0 if cheap else 3.0)]
         answer = [answer_at(score(measured, 3.0), 3.0)]
     study = SimpleNamespace(tasks_common=n, dataset="mine", dataset_tasks=max(n, 1))
-    return advice(SimpleNamespace(study=study, answer=answer, disturbance=disturbance), failed)
+    return format_advice(SimpleNamespace(study=study, answer=answer, disturbance=disturbance), failed)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_weak_tasks_are_left_out_and_the_minutes_limit_the_number():
     tasks = [SimpleNamespace(task_id=f"t{i}", source={"weak": i % 2 == 0}) for i in range(200)]
     dataset = SimpleNamespace(tasks=tasks)
     few, many = (study.choose_tasks(dataset, 2, 3.0, seconds) for seconds in (100.0, 500.0))
-    assert (len(few), len(many)) == (study.FEWEST, 50)
+    assert (len(few), len(many)) == (study.MIN_TASKS, 50)
     assert all(int(task_id[1:]) % 2 for task_id in many)
     assert set(few) < set(many)
     assert few == sorted(few, key=lambda task_id: int(task_id[1:]))
@@ -80,16 +80,16 @@ def test_an_interrupted_command_resumes_with_its_dataset_and_its_study(bassline,
     made = []
 
     def make(ctx, *_words):
-        made.append(service.require(ctx, additions))
+        made.append(service.require_dataset(ctx, additions))
         return [made[-1]]
 
     monkeypatch.setattr(from_code, "make_datasets", make)
     words = ["advise", tmp_path, "--target", "smollm2-135m", "--n", "2", "--report", tmp_path / "advice.md"]
-    work = advise.foreground.Place.work_study
-    monkeypatch.setattr(advise.foreground.Place, "work_study", _interrupted)
+    work = advise.foreground.ExecutionSite.wait_for_study
+    monkeypatch.setattr(advise.foreground.ExecutionSite, "wait_for_study", _interrupted)
     first = bassline(*words)
     assert first.exit_code == 1, first.output
-    monkeypatch.setattr(advise.foreground.Place, "work_study", work)
+    monkeypatch.setattr(advise.foreground.ExecutionSite, "wait_for_study", work)
 
     second = bassline(*words, "--json", tmp_path / "advice.json")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.runs.models import Calibration, Run
-from app.studies.analysis import arm_of
+from app.studies.analysis import build_arm
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def run_id(world):
 
 def arm(world, run_id):
     with world.context.database.read() as session:
-        return arm_of(session, "one", session.get_one(Run, run_id))
+        return build_arm(session, "one", session.get_one(Run, run_id))
 
 
 def test_utilization_is_the_targets_arithmetic_over_what_the_device_can_do(world, run_id):

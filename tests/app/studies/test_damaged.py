@@ -55,7 +55,7 @@ def everything_answers(world, study_id: object) -> None:
 def check(world, data: bytes) -> None:
     refused = ""
     try:
-        study_id = loading.load(world.context, data, "file.json")
+        study_id = loading.load_study(world.context, data, "file.json")
     except BadInputError as error:
         refused = str(error)
     if refused:
@@ -68,7 +68,7 @@ def check(world, data: bytes) -> None:
 
 
 def test_one_wrong_value_is_refused_or_shown_and_never_a_fault(world, reference, monkeypatch):
-    monkeypatch.setattr(cards, "ENOUGH", 1)  # so that the first page computes with the study
+    monkeypatch.setattr(cards, "MIN_COMMON_TASKS", 1)  # so that the first page computes with the study
     dice = random.Random(1)
     places = kinds(reference)
     for path in dice.sample(places, EXAMPLES):
@@ -84,7 +84,7 @@ COMPUTED = ("target_parameters", "device_name", "device", "dtype", "cpu")
 def test_provenance_that_pages_compute_with_is_checked(world, reference, key, value):
     data = damaged(reference, ("arms", 0, "provenance", key), value)
     with pytest.raises(BadInputError, match=rf"arms\.0\.provenance(\.{key})? "):
-        loading.load(world.context, data, "file.json")
+        loading.load_study(world.context, data, "file.json")
 
 
 def test_the_smallest_budget_has_a_curve(world):
@@ -99,11 +99,11 @@ def test_the_smallest_budget_has_a_curve(world):
 def test_no_time_is_longer_than_any_run(world, reference, field):
     data = damaged(reference, ("arms", 0, "tasks", 0, field), 1e308)
     with pytest.raises(BadInputError, match=rf"arms\.0\.tasks\.0\.{field} is 1e\+308: input should be less than"):
-        loading.load(world.context, data, "file.json")
+        loading.load_study(world.context, data, "file.json")
 
 
 def test_a_study_that_an_earlier_version_loaded_with_wrong_provenance_is_shown(world, reference):
-    study_id = loading.load(world.context, json.dumps(reference).encode(), "file.json")
+    study_id = loading.load_study(world.context, json.dumps(reference).encode(), "file.json")
     with world.context.database.session() as session:
         for run in session.get(Study, study_id).runs:
             run.provenance = {**run.provenance, "target_parameters": "x"}
@@ -116,7 +116,7 @@ def test_a_study_that_an_earlier_version_loaded_with_wrong_provenance_is_shown(w
 
 def test_an_answer_that_cannot_be_computed_leaves_the_leaderboard(world, monkeypatch):
     world.add_study({"name": "a", "n": 1, "limit": 30}, {"name": "b", "n": 2, "limit": 30}, name="sound")
-    monkeypatch.setattr("app.first_page.cards.make_card", lambda *_: 1 / 0)
+    monkeypatch.setattr("app.first_page.cards.build_answer", lambda *_: 1 / 0)
     first = world.client.get("/")
     assert first.status_code == 200
     assert "The answer cannot be computed" in first.text
@@ -124,6 +124,8 @@ def test_an_answer_that_cannot_be_computed_leaves_the_leaderboard(world, monkeyp
 
 
 def test_a_study_measured_elsewhere_on_an_unknown_machine_is_not_resumed(world, reference):
-    study_id = loading.load(world.context, json.dumps(reference | {"machine": {"cpu": "x"}}).encode(), "file.json")
+    study_id = loading.load_study(
+        world.context, json.dumps(reference | {"machine": {"cpu": "x"}}).encode(), "file.json"
+    )
     answer = world.client.post(f"/api/v1/studies/{study_id}/resume")
     assert (answer.status_code, "was measured elsewhere" in answer.json["detail"]) == (409, True)

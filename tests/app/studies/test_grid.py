@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadInputError
 from app.studies import presets
-from app.studies.grid import grid
+from app.studies.grid import build_grid
 from app.studies.schemas import MAX_ARMS, ArmSpec, StudySpec
 
 SMALL, BIG = "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"
@@ -33,7 +33,7 @@ def lists(axis: str):
 def test_every_combination_is_an_arm_or_a_sentence_and_no_two_arms_decode_alike(values):
     combinations = math.prod(map(len, values.values()))
     try:
-        made = grid(values)
+        made = build_grid(values)
     except BadInputError as error:  # too few, too many, or what a remote target refuses everywhere
         event(str(error.field))
         return
@@ -48,19 +48,19 @@ def test_every_combination_is_an_arm_or_a_sentence_and_no_two_arms_decode_alike(
 
 
 def test_what_one_target_refuses_is_left_out_and_what_all_refuse_is_an_error():
-    made = grid({"target": [SMALL, REMOTE], "drafter": ["none", "ngram"]})
+    made = build_grid({"target": [SMALL, REMOTE], "drafter": ["none", "ngram"]})
     assert [(arm.target, arm.drafter) for arm in made.arms] == [(SMALL, "none"), (SMALL, "ngram"), (REMOTE, "none")]
     (sentence,) = made.left_out
     assert sentence.startswith(f"target {REMOTE}, drafter ngram is left out: drafter is 'ngram': a remote target")
     with pytest.raises(BadInputError, match="n is 0: "):
-        grid({"target": [SMALL], "n": [0, 1, 2]})
+        build_grid({"target": [SMALL], "n": [0, 1, 2]})
 
 
 def test_values_are_counted_before_they_are_multiplied():
     with pytest.raises(BadInputError, match="make 1000000 combinations"):
-        grid({"target": [SMALL], "n": range(1000), "max_tokens": range(1000)})
+        build_grid({"target": [SMALL], "n": range(1000), "max_tokens": range(1000)})
     with pytest.raises(BadInputError, match="make 33 arms: give fewer of them, 32 arms at most"):
-        grid({"target": [SMALL], "n": range(1, 34)})
+        build_grid({"target": [SMALL], "n": range(1, 34)})
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def cached(monkeypatch):
 
 
 def arms_of(name: str, *targets: str, **values) -> list[tuple]:
-    return [(arm.target, arm.drafter, arm.n) for arm in presets.arms(name, targets, values).arms]
+    return [(arm.target, arm.drafter, arm.n) for arm in presets.build_preset_arms(name, targets, values).arms]
 
 
 def test_bass_is_the_experiment_of_the_paper(cached):
@@ -94,7 +94,7 @@ def test_drafters_takes_a_cached_draft_model_of_the_family(cached):
 
 def test_models_takes_the_cached_ones_unless_some_are_named(cached):
     with pytest.raises(BadInputError, match="the cache has 1 model, two or more") as refused:
-        presets.arms("models", (), {})
+        presets.build_preset_arms("models", (), {})
     assert refused.value.field == "target"
     cached(SMALL, BIG)
     assert arms_of("models") == [(SMALL, "sibling", 8), (BIG, "sibling", 8)]
@@ -104,17 +104,17 @@ def test_models_takes_the_cached_ones_unless_some_are_named(cached):
 def test_further_values_multiply_a_preset_but_for_those_it_sets(cached):
     assert len(arms_of("bass", SMALL, BIG, temperature=[0.2, 0.8])) == 16
     with pytest.raises(BadInputError, match="n is set by the preset bass") as refused:
-        presets.arms("bass", [SMALL], {"n": [2]})
+        presets.build_preset_arms("bass", [SMALL], {"n": [2]})
     assert refused.value.field == "n"
     with pytest.raises(BadInputError, match="needs a model"):
-        presets.arms("bass", (), {})
+        presets.build_preset_arms("bass", (), {})
     with pytest.raises(BadInputError, match="did you mean bass"):
-        presets.arms("bas", [SMALL], {})
+        presets.build_preset_arms("bas", [SMALL], {})
 
 
 @pytest.mark.parametrize("name", presets.PRESETS)
 def test_every_preset_makes_a_study(cached, name):
     cached(SMALL, BIG)
-    made = presets.arms(name, [] if presets.PRESETS[name].takes_cached_models else [SMALL], {})
+    made = presets.build_preset_arms(name, [] if presets.PRESETS[name].takes_cached_models else [SMALL], {})
     assert all(isinstance(arm, ArmSpec) for arm in made.arms)
     assert made.left_out == ()

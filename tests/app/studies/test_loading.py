@@ -72,7 +72,7 @@ def document(ctx: Context, study_id: object) -> dict[str, Any]:
 
 
 def test_a_loaded_study_says_what_it_said_where_it_was_measured(archive, here, ctx):
-    study_id = loading.load(here, archive, "theirs.json.gz")
+    study_id = loading.load_study(here, archive, "theirs.json.gz")
     there, loaded = document(ctx, study_id), document(here, study_id)
     assert loaded["study"].pop("measured_elsewhere").startswith("fake")
     assert there["study"].pop("measured_elsewhere") is None
@@ -101,7 +101,7 @@ def test_an_archive_is_stored_in_short_transactions_and_shown_at_the_end(archive
                 shown.append((count(here, Study), len(list_runs(session))))
 
     event.listen(here.database.engine, "after_cursor_execute", look)
-    loading.load(here, archive, "archive")
+    loading.load_study(here, archive, "archive")
     event.remove(here.database.engine, "after_cursor_execute", look)
     assert sum(inserted) == count(here, Sample)
     assert max(inserted) == 2
@@ -123,7 +123,7 @@ def test_an_archive_whose_process_died_is_loaded_by_a_worker_from_the_arm_where_
         dying.setattr(loading, "_store_hidden", store_until_killed)
         dying.setattr("app.background.work.cancel", lambda *_: None)  # a killed process cancels nothing
         with pytest.raises(SystemExit):
-            loading.load(here, archive, "archive")
+            loading.load_study(here, archive, "archive")
     with here.database.session() as session:
         (job,) = session.scalars(select(BackgroundJob))
         job.lease_until -= dt.timedelta(hours=1)
@@ -137,14 +137,14 @@ def test_an_archive_whose_process_died_is_loaded_by_a_worker_from_the_arm_where_
 def test_loading_that_fails_leaves_nothing(archive, here, monkeypatch):
     monkeypatch.setattr(loading, "_store_study", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        loading.load(here, archive, "archive")
+        loading.load_study(here, archive, "archive")
     assert {count(here, table) for table in (Study, Run, RunTask, Sample)} == {0}
 
 
 def test_loading_again_changes_nothing_here_nor_where_it_was_measured(archive, here, ctx):
-    ids = {loading.load(here, archive, "theirs"), loading.load(here, gzip.decompress(archive), "unpacked")}
+    ids = {loading.load_study(here, archive, "theirs"), loading.load_study(here, gzip.decompress(archive), "unpacked")}
     assert (len(ids), count(here, Study), count(here, Run)) == (1, 1, 2)
-    assert loading.load(ctx, archive, "theirs") in ids
+    assert loading.load_study(ctx, archive, "theirs") in ids
     with ctx.database.read() as session:
         assert session.scalars(select(Study)).one().measured_elsewhere is None
 
@@ -153,7 +153,7 @@ def test_a_loaded_study_is_neither_ranked_nor_resumed_and_its_pages_work(
     archive, here, bassline, monkeypatch, tmp_path
 ):
     file = tmp_path / "again.json.gz"
-    study_id = loading.load(here, archive, "theirs")
+    study_id = loading.load_study(here, archive, "theirs")
     client = create_app(here).test_client()
     rows = client.get("/api/v1/leaderboard").json["rows"]
     assert [(row["rank"], row["label"]) for row in rows] == [(None, "measured elsewhere")] * 2
@@ -189,15 +189,15 @@ def test_a_study_that_is_here_already_is_called_so(archive, here, bassline, tmp_
 def test_the_reference_is_what_is_packaged(archive, here, tmp_path, monkeypatch):
     folder = tmp_path / "results"
     monkeypatch.setattr(loading, "REFERENCE_FOLDERS", (folder, tmp_path / "none"))
-    assert not loading.reference_to_load(here)
+    assert not loading.has_unloaded_reference(here)
     with pytest.raises(NotFoundError, match="there is no reference study in this installation"):
-        loading.load_reference(here)
+        loading.load_reference_studies(here)
     folder.mkdir()
     (folder / "bass.json.gz").write_bytes(archive)
-    assert loading.reference_to_load(here)
-    first = loading.load_reference(here)
-    assert not loading.reference_to_load(here)
-    assert loading.load_reference(here) == first
+    assert loading.has_unloaded_reference(here)
+    first = loading.load_reference_studies(here)
+    assert not loading.has_unloaded_reference(here)
+    assert loading.load_reference_studies(here) == first
     assert count(here, Study) == 1
 
 
@@ -268,7 +268,7 @@ WRONG = (
 def test_what_no_study_can_have_is_one_sentence_and_nothing_is_stored(archive, here):
     for path, value, sentence in WRONG:
         with pytest.raises(BadInputError) as refused:
-            loading.load(here, changed(archive, path, value), "theirs.json.gz")
+            loading.load_study(here, changed(archive, path, value), "theirs.json.gz")
         assert str(refused.value).startswith("theirs.json.gz: ")
         assert sentence in str(refused.value)
         assert "\n" not in str(refused.value)
@@ -279,12 +279,12 @@ def test_what_is_no_archive_is_refused(here, monkeypatch):
     deep = b'{"machine": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     for data in (b"", b"[]", b"{", b"\xff", b"\x1f\x8b\x08", deep, b'{"name": "\\ud800"}', gzip.compress(b"{}")):
         with pytest.raises(BadInputError) as refused:
-            loading.load(here, data, "x.json.gz")
+            loading.load_study(here, data, "x.json.gz")
         assert "x.json.gz" in str(refused.value)
         assert len(str(refused.value)) < 300
     monkeypatch.setattr(jsonlines, "MAX_BYTES", 2**20)
     with pytest.raises(BadInputError, match="decompresses to more than"):
-        loading.load(here, gzip.compress(b" " * 2**21), "bomb")
+        loading.load_study(here, gzip.compress(b" " * 2**21), "bomb")
 
 
 def leaves(value: Any, path: tuple = ()) -> Iterator[tuple]:
@@ -315,7 +315,7 @@ def test_any_value_anywhere_is_loaded_or_refused_and_never_half_stored(archive, 
             place = place[part]
         place[path[-1]] = value
         try:
-            study_id = loading.load(here, json.dumps(file).encode(), "x")
+            study_id = loading.load_study(here, json.dumps(file).encode(), "x")
         except BadInputError:
             assert (count(here, Study), count(here, Run)) == (0, 0)
         else:
@@ -342,7 +342,7 @@ def test_notes_of_a_study_and_its_runs_go_into_the_archive_and_come_back(archive
     bassline("runs", "note", arm, "best")
     file = tmp_path / "noted.json.gz"
     assert bassline("study", "export", "theirs", "--format", "archive", "-o", file).exit_code == 0
-    found = document(here, loading.load(here, file.read_bytes(), file.name))
+    found = document(here, loading.load_study(here, file.read_bytes(), file.name))
     study, of_arm = found["study"], create_app(here).test_client().get(f"/api/v1/runs/{found['arms'][0]['run_id']}")
     assert study["note"] == "look here"
     assert of_arm.json["run"]["note"] == "best"
@@ -350,11 +350,11 @@ def test_notes_of_a_study_and_its_runs_go_into_the_archive_and_come_back(archive
 
 def test_an_archive_with_tags_of_an_earlier_version_is_loaded_without_them(archive, here):
     changed = json.loads(gzip.decompress(archive)) | {"tags": ["nightly"]}
-    assert "tags" not in document(here, loading.load(here, json.dumps(changed).encode(), "theirs.json"))["study"]
+    assert "tags" not in document(here, loading.load_study(here, json.dumps(changed).encode(), "theirs.json"))["study"]
 
 
 def test_an_archive_with_a_note_that_nothing_here_could_have_is_refused(archive, here):
     changed = json.loads(gzip.decompress(archive)) | {"note": "x" * 10_001}
     with pytest.raises(BadInputError, match="note"):
-        loading.load(here, json.dumps(changed).encode(), "theirs.json")
+        loading.load_study(here, json.dumps(changed).encode(), "theirs.json")
     assert count(here, Study) == 0

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from app.cli.main import cli
 from app.studies import loading
-from app.studies.analysis import analysis
-from app.studies.pages import short_names
+from app.studies.analysis import analyse_study
+from app.studies.pages import shorten_arm_names
 from app.studies.repository import get_study
 from app.studies.sentences import describe_verdict
 from app.web.ui.units import format_interval, format_percent, format_points
@@ -40,7 +40,7 @@ def text_of(page: str) -> str:
 def studies(world, case) -> list[uuid.UUID]:
     """The reference studies, or a random one of 2 to 4 arms over 12 to 100 tasks."""
     if case == "reference":
-        return loading.load_reference(world.context)
+        return loading.load_reference_studies(world.context)
     dice = random.Random(case)
     spread, limit = dice.choice([0.05, 0.2, 0.4]), dice.choice([12, 40, 100])
     arms = [
@@ -63,7 +63,7 @@ def test_every_surface_says_the_same(world, bassline, case):
         assert document["sentence"] in markdown
         with world.context.database.read() as session:
             study = get_study(session, study_id)
-            labels, runs = short_names(study), {arm.name: str(arm.run_id) for arm in study.arms}
+            labels, runs = shorten_arm_names(study), {arm.name: str(arm.run_id) for arm in study.arms}
         for row in document["answer"]:
             if row["use"] is not None:
                 check_row(world, study_id, row, markdown, labels, document["study"]["tasks_common"])
@@ -103,9 +103,9 @@ def check_pair(world, bassline, row, runs) -> None:
 
 def test_no_verdict_of_the_reference_studies_flickers(world):
     """A verdict holds for a quarter of the budget or more, whatever the next one is."""
-    for study_id in loading.load_reference(world.context):
+    for study_id in loading.load_reference_studies(world.context):
         with world.context.database.read() as session:
-            found = analysis(session, get_study(session, study_id)).found
+            found = analyse_study(session, get_study(session, study_id)).statistics
         budgets = np.geomspace(0.5, found.budgets[-1], 300).tolist()
         for a, b in combinations(range(len(found.curves)), 2):
             pairs = [found.compared.decide("first", a, b, min(budget, found.budgets[-1])) for budget in budgets]

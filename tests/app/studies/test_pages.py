@@ -18,9 +18,9 @@ from app.runs.figures import build_outcome
 from app.runs.repository import load_tasks_without_texts
 from app.studies import analysis as analysing
 from app.studies import loading, pages
-from app.studies.analysis import Analyses
+from app.studies.analysis import AnalysisCache
 from app.studies.models import Study
-from app.studies.pages import short_names
+from app.studies.pages import shorten_arm_names
 from app.studies.repository import get_study, list_studies
 from app.studies.schemas import StudySpec
 from app.studies.service import submit
@@ -96,8 +96,8 @@ def test_a_study_that_is_being_analysed_holds_up_no_other(world, monkeypatch):
             assert may_end.wait(60)
         return analysis_of(session, study)
 
-    analysis_of = analysing.analysis
-    monkeypatch.setattr(analysing, "analysis", analysis)
+    analysis_of = analysing.analyse_study
+    monkeypatch.setattr(analysing, "analyse_study", analysis)
     with ThreadPoolExecutor(2) as pool:
         cold = pool.submit(world.client.get, f"/studies/{slow}")
         assert begun.wait(60)
@@ -182,7 +182,7 @@ def test_rows_and_address_say_the_same_at_each_named_budget(world, paper):
     document = world.client.get(f"/api/v1{paper}").json
     whole = text_of(world.client.get(paper))
     with world.context.database.read() as session:
-        labels = short_names(get_study(session, uuid.UUID(paper.removeprefix("/studies/"))))
+        labels = shorten_arm_names(get_study(session, uuid.UUID(paper.removeprefix("/studies/"))))
     assert [one["budget_s"] for one in document["answer"]] == [1.0, 2.0, 3.0, 5.0, 10.0]
     for one in document["answer"]:
         budget = one["budget_s"]
@@ -303,11 +303,13 @@ def test_an_open_study_cannot_be_deleted(world):
 
 def test_an_analysis_rests_while_its_study_works_but_not_when_it_has_ended(world):
     study_id = world.add_study(arm(n=1, state=RunState.RUNNING, done=5), arm(n=4, state=RunState.RUNNING, done=5))
-    analyses = Analyses()
+    analyses = AnalysisCache()
 
     def covered(*, allow_stale: bool) -> int:
         with world.context.database.read() as session:
-            return len(analyses.get(session, get_study(session, study_id), allow_stale=allow_stale).found.tasks_common)
+            return len(
+                analyses.get(session, get_study(session, study_id), allow_stale=allow_stale).statistics.tasks_common
+            )
 
     assert covered(allow_stale=True) == 5
     with world.context.database.session() as session:

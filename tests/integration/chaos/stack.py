@@ -130,7 +130,7 @@ class Stack:
             Task(f"{name}/{i}", f"# {name} {i}\n# {script}\ndef add(a, b):\n", "add", check, RIGHT)
             for i, script in enumerate(scripts)
         ]
-        datasets.store(self.ctx, Dataset(name, tuple(tasks), name * 2), DatasetKind.IMPORTED)
+        datasets.store_dataset(self.ctx, Dataset(name, tuple(tasks), name * 2), DatasetKind.IMPORTED)
         return name
 
     def state(self, run_id: uuid.UUID) -> RunState:

@@ -318,7 +318,7 @@ def fill(stack: Stack, statement: str) -> None:
 
 
 def submit_real(stack: Stack):
-    datasets.require(stack.ctx, "humaneval")
+    datasets.require_dataset(stack.ctx, "humaneval")
     spec = RunSpec(
         target=MODEL, dataset="humaneval", limit=2, n=2, budget_s=60, max_tokens=24, temperature=0.8, drafter="none"
     )

@@ -74,7 +74,7 @@ def make_context(folder: Path) -> Context:
 def store_dataset(ctx: Context) -> Dataset:
     check = "def check(candidate):\n    assert candidate(1, 2) == 3\n"
     tasks = tuple(Task(f"add/{i}", "def add(a, b):\n", "add", check, RIGHT) for i in range(N_TASKS))
-    return datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
+    return datasets.store_dataset(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
 
 
 def open_check(ctx: Context) -> object:
@@ -94,11 +94,11 @@ def open_import(ctx: Context) -> object:
 
 def open_archive(ctx: Context) -> object:
     """The reference study that comes along, with few tasks."""
-    file = min(loading.reference_files(), key=lambda path: path.stat().st_size)
-    found = archive.read(file.read_bytes(), file.name)
+    file = min(loading.list_reference_files(), key=lambda path: path.stat().st_size)
+    found = archive.parse_archive(file.read_bytes(), file.name)
     arms = tuple(arm.model_copy(update={"tasks": arm.tasks[:3]}) for arm in found.arms[:2])
     data = found.model_copy(update={"arms": arms}).model_dump_json(exclude_unset=True).encode()
-    return capture_job(ctx, lambda: loading.load(ctx, data, "archive"))
+    return capture_job(ctx, lambda: loading.load_study(ctx, data, "archive"))
 
 
 def open_deletion(ctx: Context) -> object:

@@ -79,7 +79,7 @@ class Axes:
 
     def draw_y(self, *, most_steps: int = MOST_STEPS) -> None:
         """Ticks along y at round shares, from 0 up."""
-        step = round_step(self.top, most_steps)
+        step = choose_round_step(self.top, most_steps)
         for i in range(int(self.top / step + _ROUNDING) + 1):
             self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:g} %"))
 
@@ -95,7 +95,7 @@ HALF = 680.0
 NARROW = 380.0
 
 
-def lay_out(
+def build_axes(
     heights: tuple[float, float],
     label_rooms: tuple[float, float],
     low: float,
@@ -115,7 +115,7 @@ def lay_out(
     return wide, narrow
 
 
-def time_range(times: Sequence[float]) -> tuple[float, float]:
+def compute_time_range(times: Sequence[float]) -> tuple[float, float]:
     """The smallest and largest positive time, at least a factor of 1.5 apart."""
     known = [t for t in times if t > 0 and math.isfinite(t)]
     if not known:
@@ -134,6 +134,6 @@ def choose_table_budgets(low: float, high: float) -> list[float]:
     return [*(m for m in _TICKS if low <= m < high * 0.999), high]
 
 
-def round_step(reach: float, most: float) -> float:
+def choose_round_step(reach: float, most: float) -> float:
     """The smallest round number of which at most `most` fit into `reach`."""
     return next((s for s in _ROUND if reach / s <= most + _ROUNDING), reach)

@@ -13,7 +13,7 @@ from evaluation.metrics import BUDGET_GRID
 
 
 @dataclass(frozen=True)
-class BudgetReading:
+class ChartReadout:
     """The lines of a chart, read at round budgets from `low` to `high` seconds, where lines end, and at `budget`.
 
     Between those nothing is read, so that a value is never shown beside a budget at which it does not hold.
@@ -37,12 +37,12 @@ class BudgetReading:
         return " ".join(map(format_exact, self.budgets))
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         """Where `budget` is among the budgets."""
         return self.budgets.index(self.budget)
 
     @property
-    def at(self) -> str:
+    def budget_label(self) -> str:
         """The page's budget as read."""
         return format_exact_seconds(self.budget)
 
@@ -50,7 +50,7 @@ class BudgetReading:
         """The values of a line at the budgets, up to where it ends."""
         return [format_share(curve.at(budget), self.n_tasks) for budget in self.budgets if budget <= curve.budgets[-1]]
 
-    def now(self, curve: ChartCurve) -> str:
+    def format_current(self, curve: ChartCurve) -> str:
         """The value of a line at the page's budget with its unit."""
         return format_percent(curve.at(self.budget), self.n_tasks) if self.budget <= curve.budgets[-1] else "–"
 
@@ -67,7 +67,7 @@ class Chart:
     table_head: tuple[str, ...]
     table: list[tuple[str, ...]]
     keys: list[tuple[str, str, str]]  # label, classes and key of every series
-    reading: BudgetReading | None = None  # of a chart with a budget axis
+    reading: ChartReadout | None = None  # of a chart with a budget axis
 
     @property
     def drawings(self) -> tuple[Drawing, ...]:

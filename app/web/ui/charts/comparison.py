@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.web.ui.charts.chart import Chart, ChartCurve
-from app.web.ui.charts.curves import pass_curves
+from app.web.ui.charts.curves import draw_pass_curves
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID
 
-Shown = Literal["both", "first", "all"]
-FIGURES: dict[Shown, str] = {"both": "Both figures", "first": "Pass@First", "all": "Pass@All"}
+ChartFigure = Literal["both", "first", "all"]
+FIGURES: dict[ChartFigure, str] = {"both": "Both figures", "first": "Pass@First", "all": "Pass@All"}
 LABEL_ROOM = 176  # pixels beside a chart whose curves have names
-FEW = 4  # lines whose curves of both figures can be told apart in one chart
+MAX_NAMED_LINES = 4  # lines whose curves of both figures can be told apart in one chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,17 @@ class LineCurve:
         return f"{self.letter} {self.label}".strip()
 
 
-def choose_figure(lines: Sequence[LineCurve]) -> Shown:
+def choose_figure(lines: Sequence[LineCurve]) -> ChartFigure:
     """Both figures while their curves can be told apart."""
-    return "both" if len(lines) <= FEW else "first"
+    return "both" if len(lines) <= MAX_NAMED_LINES else "first"
 
 
-def draw_comparison(lines: Sequence[LineCurve], figure: Shown, n_tasks: int, budget_s: float) -> Chart:
+def draw_comparison(lines: Sequence[LineCurve], figure: ChartFigure, n_tasks: int, budget_s: float) -> Chart:
     """The curves over `n_tasks` in one chart, with a cursor at the budget."""
     drawn = []
     for line in lines:
         # Names would not find room beside many curves; the values below the chart say whose letter it is.
-        label = line.name if len(lines) <= FEW else line.letter or line.label
+        label = line.name if len(lines) <= MAX_NAMED_LINES else line.letter or line.label
         ends = line.curve.budgets
         shares = line.curve.pass_all if figure == "all" else line.curve.pass_first
         drawn.append(ChartCurve(label, ends, shares, line.series, "first", key=line.key, name=line.name))
@@ -51,8 +51,8 @@ def draw_comparison(lines: Sequence[LineCurve], figure: Shown, n_tasks: int, bud
             every = (f"{line.letter or line.label} All", ends, line.curve.pass_all, line.series, "all")
             drawn.append(ChartCurve(*every, key=line.key, name=f"{line.name}, Pass@All"))
     words = "Pass@First and Pass@All" if figure == "both" else FIGURES[figure]
-    room = LABEL_ROOM if len(lines) <= FEW else 64
-    return pass_curves(drawn, f"{words} against the budget", n_tasks, budget=budget_s, label_room=room)
+    room = LABEL_ROOM if len(lines) <= MAX_NAMED_LINES else 64
+    return draw_pass_curves(drawn, f"{words} against the budget", n_tasks, budget=budget_s, label_room=room)
 
 
 def find_slider_budgets(lines: Sequence[LineCurve], drawn: Chart, budget_s: float) -> list[float]:

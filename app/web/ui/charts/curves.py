@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.web.ui.charts.axes import MOST_STEPS, WIDE, choose_table_budgets, lay_out, round_up_share, time_range
-from app.web.ui.charts.chart import BudgetReading, Chart, ChartCurve
-from app.web.ui.charts.parts import LINE, Label, Path, name_ends
+from app.web.ui.charts.axes import (
+    MOST_STEPS,
+    WIDE,
+    build_axes,
+    choose_table_budgets,
+    compute_time_range,
+    round_up_share,
+)
+from app.web.ui.charts.chart import Chart, ChartCurve, ChartReadout
+from app.web.ui.charts.parts import LINE, Label, Path, draw_end_labels
 from app.web.ui.units import format_count, format_percent, format_seconds
 
 BEFORE_RISE = 0.7  # of the time of the first rise: where an axis begins
@@ -14,7 +21,7 @@ LONGEST_LABEL = 24  # characters beside a curve
 FRAME = 70  # pixels of a drawing above and below its curves
 
 
-def pass_curves(
+def draw_pass_curves(
     curves: Sequence[ChartCurve],
     title: str,
     n_tasks: int,
@@ -29,14 +36,14 @@ def pass_curves(
     It begins just below where the curves rise. The wide drawing is `width` pixels wide. `few_ticks` suit a chart that
     stands beside the values.
     """
-    low, high = time_range([b for c in curves for b in from_first_rise(c)])
+    low, high = compute_time_range([b for c in curves for b in find_drawn_range(c)])
     end = min(high, max((c.budgets[-1] for c in curves), default=high))
     whole = [c for c in curves if c.budgets]
     curves = [c.between(low, high) for c in whole]
     top = round_up_share(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
     tallest = FRAME + LINE * len(curves)
     heights = (max(400 if width == WIDE else 280, tallest), 300)
-    layouts = lay_out(heights, (label_room, 16), low, high, top, width=width)
+    layouts = build_axes(heights, (label_room, 16), low, high, top, width=width)
     for axes in layouts:
         axes.draw_times(few=few_ticks)
         axes.draw_y(most_steps=2 if few_ticks else MOST_STEPS)
@@ -49,7 +56,7 @@ def pass_curves(
             drawing.lines.append(Path(axes.steps(xs, curve.values), f"curve {curve.kind} {curve.css}", curve.key))
             ends.append(Label(xs[-1], axes.y(curve.values[-1]), curve.label, curve.css, key=curve.key))
         if drawing.name == "wide":  # on a phone the names are in the list below the chart
-            name_ends(drawing, ends, LONGEST_LABEL)
+            draw_end_labels(drawing, ends, LONGEST_LABEL)
     return Chart(
         title=title,
         description=f"{format_count(len(curves), 'curve')} from {format_seconds(low)} to "
@@ -64,11 +71,11 @@ def pass_curves(
             for b in choose_table_budgets(low, end)
         ],
         keys=[(c.label, c.css, c.key) for c in curves],
-        reading=BudgetReading(whole, low, high, budget, n_tasks),
+        reading=ChartReadout(whole, low, high, budget, n_tasks),
     )
 
 
-def from_first_rise(curve: ChartCurve) -> Sequence[float]:
+def find_drawn_range(curve: ChartCurve) -> Sequence[float]:
     """(start, end) in seconds: from just below where the curve leaves 0 to its end."""
     rise = next((budget for budget, value in zip(curve.budgets, curve.values, strict=True) if value > 0), None)
     return [curve.budgets[-1] / 100 if rise is None else BEFORE_RISE * rise, curve.budgets[-1]]

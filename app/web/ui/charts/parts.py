@@ -71,7 +71,7 @@ def shorten_labels(labels: Sequence[Label], room: int) -> list[Label]:
     ]
 
 
-def name_ends(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
+def draw_end_labels(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
     """Draws each label, at most `room` characters, beside the end of its curve, where none covers another.
 
     They stand below each other in one column to the right of the drawing, in the order of the ends and as near to them

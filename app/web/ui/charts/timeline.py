@@ -28,9 +28,9 @@ class SampleTiming:
 
 @dataclass(frozen=True)
 class Bar:
-    """A life in pixels: the bar ends at `end`, its first token is at `first`, its seconds are written at `words`."""
+    """A sample in pixels: the bar ends at `end`, its first token is at `first`, its seconds are written at `words`."""
 
-    life: SampleTiming
+    sample: SampleTiming
     y: float
     first: float
     end: float
@@ -39,19 +39,19 @@ class Bar:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Bars of the samples of a task, laid out wide and narrow; `lives` are the table behind them."""
+    """Bars of the samples of a task, laid out wide and narrow; `samples` are the table behind them."""
 
     description: str
     drawings: tuple[tuple[Drawing, list[Bar]], ...]
-    lives: tuple[SampleTiming, ...]
+    samples: tuple[SampleTiming, ...]
 
 
-def draw_timeline(lives: Sequence[SampleTiming], budget: float, wall: float) -> Timeline:
-    """The lives from the top down, up to `wall` seconds, with a line at `budget` where that is in sight."""
+def draw_timeline(samples: Sequence[SampleTiming], budget: float, wall: float) -> Timeline:
+    """The samples from the top down, up to `wall` seconds, with a line at `budget` where that is in sight."""
     span = max(wall, budget) if wall > budget * 0.5 else wall * 1.15
     drawings = []
     for name, width in (("wide", 1200.0), ("narrow", 380.0)):
-        height = len(lives) * STEP
+        height = len(samples) * STEP
         d = Drawing(name, width, height + 52, left=52, right=width - 52, top=20, bottom=height + 24)
 
         def x(value: float, d: Drawing = d) -> float:
@@ -61,16 +61,16 @@ def draw_timeline(lives: Sequence[SampleTiming], budget: float, wall: float) -> 
         d.x_ticks = [Tick(x(i * mark), format_seconds(i * mark) if i else "0") for i in range(int(span / mark) + 1)]
         d.cursor = x(budget) if budget <= span else None
         d.labels = [Label(d.cursor, 11, f"budget {format_seconds(budget)}", "")] if d.cursor else []
-        drawings.append((d, [_draw_bar(life, d.top + i * STEP, x, d.cursor) for i, life in enumerate(lives)]))
+        drawings.append((d, [_draw_bar(sample, d.top + i * STEP, x, d.cursor) for i, sample in enumerate(samples)]))
     return Timeline(
-        f"{format_count(len(lives), 'sample')} from the start of the task to {format_seconds(wall)}, "
+        f"{format_count(len(samples), 'sample')} from the start of the task to {format_seconds(wall)}, "
         f"budget {format_seconds(budget)}; the table below holds the values.",
         tuple(drawings),
-        tuple(lives),
+        tuple(samples),
     )
 
 
-def _draw_bar(life: SampleTiming, y: float, x: Callable[[float], float], cursor: float | None) -> Bar:
-    end = x(life.end)
+def _draw_bar(sample: SampleTiming, y: float, x: Callable[[float], float], cursor: float | None) -> Bar:
+    end = x(sample.end)
     crossed = cursor is not None and end <= cursor < end + 5 + _WORDS
-    return Bar(life, y, x(min(life.first, life.end)), end, (cursor if cursor and crossed else end) + 5)
+    return Bar(sample, y, x(min(sample.first, sample.end)), end, (cursor if cursor and crossed else end) + 5)

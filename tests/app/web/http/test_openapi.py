@@ -21,7 +21,7 @@ from app.runs.models import Run
 from app.site.factory import create_app
 from app.studies import service as studies
 from app.studies.schemas import StudySpec
-from app.web.http.openapi import describe
+from app.web.http.openapi import build_openapi_document
 from app.workers import service as workers
 from tests.head_records import write_head
 
@@ -67,7 +67,7 @@ def api(app):
 
 
 def test_every_address_of_the_api_is_described(app):
-    described = describe(app)["paths"]
+    described = build_openapi_document(app)["paths"]
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/api/"):
             path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)
@@ -76,7 +76,7 @@ def test_every_address_of_the_api_is_described(app):
 
 
 def test_every_operation_has_a_name_of_its_own_and_says_what_it_does(app):
-    operations = [o for path in describe(app)["paths"].values() for o in path.values()]
+    operations = [o for path in build_openapi_document(app)["paths"].values() for o in path.values()]
     assert len({o["operationId"] for o in operations}) == len(operations)
     assert all(o["summary"] for o in operations)
 

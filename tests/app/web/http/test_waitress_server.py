@@ -14,7 +14,7 @@ from flask import Response
 
 from app.site.factory import create_app
 from app.web.http import waitress_server
-from app.web.http.responses import download
+from app.web.http.responses import send_download
 from app.web.http.waitress_server import WaitressServer
 from tests.integration.waiting import wait_for
 
@@ -33,7 +33,7 @@ LARGE_BYTES = 20_000_000
 def app(ctx):
     """The service with a download without end, and a whole response of 20 MB."""
     app = create_app(ctx)
-    app.add_url_rule("/endless", view_func=lambda: download(itertools.repeat(CHUNK), "text/csv", "endless.csv"))
+    app.add_url_rule("/endless", view_func=lambda: send_download(itertools.repeat(CHUNK), "text/csv", "endless.csv"))
     app.add_url_rule("/large", "large", lambda: Response(b"x" * LARGE_BYTES, content_type="image/png"))
     return app
 
