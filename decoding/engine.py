@@ -225,7 +225,7 @@ class Engine:
                 "batch_invariant", lambda: is_batch_invariant(self._pool.make_runner(self.target, MIN_ROWS))
             )
 
-    def memory(self) -> dict[ModelSpec | EngineConfig, int]:
+    def count_memory(self) -> dict[ModelSpec | EngineConfig, int]:
         """Return the bytes that the engine keeps: of each model, and, under its configuration, of caches and graphs.
 
         So a model that several engines share can be counted once.
@@ -291,10 +291,12 @@ class Engine:
         return self._decode(self._make_arrival_intake(requests), max_samples, on_update, should_cancel)
 
     def _make_ordered_intake(self, requests: Iterable[Request]) -> _MakeIntake:
-        return lambda scheduler: InOrderIntake(requests, self.target, scheduler.has_place, scheduler.has_room)
+        return lambda scheduler: InOrderIntake(
+            requests, self.target, scheduler.has_free_place, scheduler.fits_beside_others
+        )
 
     def _make_arrival_intake(self, requests: Iterable[Request | None]) -> _MakeIntake:
-        return lambda scheduler: EarliestDeadlineIntake(requests, self.target, scheduler.admission())
+        return lambda scheduler: EarliestDeadlineIntake(requests, self.target, scheduler.make_admission())
 
     @torch.inference_mode()
     def _decode(
@@ -304,7 +306,7 @@ class Engine:
         on_update: OnBatchUpdate | None,
         should_cancel: ShouldCancelRequest | None,
     ) -> Iterator[Outcome]:
-        _ = self.costs.rounds  # measured before the clock of a request starts
+        _ = self.costs.round_cost  # measured before the clock of a request starts
         policy = self._make_policy()
         with ExitStack() as held:
             with self._threads():
@@ -315,7 +317,7 @@ class Engine:
             yield from iter(self._threads()(partial(next, outcomes, None)), None)
 
     def _make_batch(self, runners: Runners, max_samples: int, policy: DraftLengthPolicy) -> Batch:
-        drafter = make_drafter(self._drafter, runners.draft, self._answers, policy.draw)
+        drafter = make_drafter(self._drafter, runners.draft, self._answers, policy.choose_model_lengths)
         shares_rows = runners.shares_rows and (self._rule.allows_shared_drafts or not drafter.draws_tokens)
         return Batch(
             self.target, runners.target, drafter, runners.memory, max_samples=max_samples, shares_rows=shares_rows
@@ -337,7 +339,7 @@ class Engine:
         """Return the policy that the configuration names, in its starting state."""
         match self.config.draft_length:
             case "goodput":
-                return GoodputLength(self._acceptance, self.costs.rounds, looks_up=self._drafter.looks_up)
+                return GoodputLength(self._acceptance, self.costs.round_cost, looks_up=self._drafter.looks_up)
             case "bass":
                 return BassLength()
             case "table":
@@ -382,7 +384,7 @@ class Engine:
 
         Costs nothing. A service that admits requests before any was decoded relies on these.
         """
-        return {"round_s": self.costs.known_round_s(), "prompt_token_s": self.costs.known_prompt_s(1)}
+        return {"round_s": self.costs.get_known_round_s(), "prompt_token_s": self.costs.get_known_prompt_s(1)}
 
     # Loading ------------------------------------------------------------------------------------------------------
 

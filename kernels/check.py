@@ -53,7 +53,7 @@ def find_failures(
     return failed
 
 
-def check_recurrence(like: recurrence.Tokens, device: torch.device) -> str | None:
+def check_recurrence(like: recurrence.TokenInputs, device: torch.device) -> str | None:
     """Return why the kernel of recurrent layers must not be used for tokens of the form of `like`; None if it may."""
     make, n = torch.Generator().manual_seed(3), sum(_COUNTS)
     (heads, values), keys = like.v.shape[1:], like.k.shape[2]
@@ -64,7 +64,7 @@ def check_recurrence(like: recurrence.Tokens, device: torch.device) -> str | Non
     states = torch.randn(len(_COUNTS), heads, keys, values, generator=make).to(device)
     decay = torch.rand(n, *like.decay.shape[1:], generator=make).to(device)
     beta = None if like.beta is None else torch.rand(n, heads, generator=make).to(device)
-    tokens = recurrence.Tokens(q, k, v, decay, beta)
+    tokens = recurrence.TokenInputs(q, k, v, decay, beta)
     try:
         results = []
         for module in (recurrence, recurrent_rounds):
@@ -107,7 +107,7 @@ def _check_attention(name: str, shape: AttentionShape, device: torch.device, pag
         )
         for _ in range(2)
     )
-    rows, scale = RaggedRows.of(lengths, _COUNTS, device, table.to(device), page_size), shape.dim**-0.5
+    rows, scale = RaggedRows.build(lengths, _COUNTS, device, table.to(device), page_size), shape.dim**-0.5
     verify = BACKENDS[name].load()
     for window in (None, block // 2 + 1):
         exact = reference.verify_attention(q.float(), k.float(), v.float(), rows, scale, window)

@@ -42,7 +42,7 @@ class FlatForward:
         self._blocks: Blocks = getattr(model, _BLOCKS, None) or DenseBlocks(model)
 
     @classmethod
-    def of(cls, model: PreTrainedModel) -> FlatForward | None:
+    def find_for(cls, model: PreTrainedModel) -> FlatForward | None:
         """Return the flat forward of a model on a CPU with our attention, None for a model that it does not suit."""
         return cls(model) if cls.suits(model) else None
 

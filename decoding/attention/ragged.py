@@ -64,7 +64,7 @@ def _attend_rows(
     rows = tokens if layout.is_rectangular else tokens[layout.gather.flatten()]
     # [R, T, Hkv, g, D] -> [R, Hkv, g * T, D]
     tile = rows.reshape(R, T, Hkv, group, D).permute(0, 2, 3, 1, 4).reshape(R, Hkv, group * T, D)
-    keys, values = layout.gathered(key), layout.gathered(value)
+    keys, values = layout.gather_pages(key), layout.gather_pages(value)
     sinks = None if s_aux is None else s_aux.view(Hkv, group).repeat_interleave(T, dim=1)
     if extra := mask.shape[2] - group * T:
         tile = F.pad(tile, (0, 0, 0, extra))

@@ -44,7 +44,7 @@ class TargetRunner:
 
     def start(
         self,
-        slot: int,
+        row_index: int,
         tokens: Sequence[int],
         capacity: int,
         source: int | None,
@@ -56,7 +56,7 @@ class TargetRunner:
     ) -> Prefill:
         """Begin a row; the result prefills it."""
         return self._runner.start(
-            slot,
+            row_index,
             tokens,
             capacity,
             source,
@@ -66,9 +66,9 @@ class TargetRunner:
             score=score,
         )
 
-    def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
+    def plan_chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `start` would need, and how many tokens it would leave."""
-        return self._runner.chunks(tokens, prefix_cache=prefix_cache, leave_rest=leave_rest)
+        return self._runner.plan_chunks(tokens, prefix_cache=prefix_cache, leave_rest=leave_rest)
 
     @property
     def reads_in_rounds(self) -> bool:
@@ -84,9 +84,9 @@ class TargetRunner:
         ends = zip(rows, n_accepted, self.cache.lens, strict=True)
         self.cache.commit([len(row.tokens) + n - length for row, n, length in ends])
 
-    def fork(self, slot: int) -> None:
+    def fork(self, row_index: int) -> None:
         """Copy a row to a new last row between `verify` and the commit, with the positions that the verify wrote."""
-        self.cache.fork(slot, self.cache.layout.counts[slot])
+        self.cache.fork(row_index, self.cache.layout.counts[row_index])
 
     def verify(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:
         """Return what each sample of each row draws, in order; the caller commits.
@@ -100,7 +100,7 @@ class TargetRunner:
                 [row.seeds[0] for row in rows],
                 proposal,
                 [row.sampling for row in rows],
-                [row.n_top for row in rows],
+                [row.n_top_logprobs for row in rows],
             )
             if draws is not None:
                 return [[draw] for draw in draws]
@@ -129,9 +129,9 @@ class TargetRunner:
 
         p = to_distributions(logits, [row.sampling for row, n in zip(rows, counts, strict=True) for _ in range(n)])
         where = Positions(dist_row, position[dist_row] + 1)
-        decided = accept_drafts(self._rule.accept, logits, p, where, draft, seeds, proposal.q, waits=True)
+        decided = accept_drafts(self._rule.accept, logits, p, where, draft, seeds, proposal.q, scores_kept_only=True)
         top: list[TopIds] = []
-        if n_top := max(row.n_top for row in rows):
+        if n_top := max(row.n_top_logprobs for row in rows):
             kept = torch.arange(k + 1, device=self.device) <= decided[:, :1]
             top = compute_top_logprobs(logits, dist_row[kept], n_top)
         draws = iter(build_draws(decided.tolist(), top))

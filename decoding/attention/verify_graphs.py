@@ -17,7 +17,7 @@ from decoding.acceptance.top_logprobs import compute_top_logprobs
 from decoding.attention.graphs import Graphs, GraphWork, forward, list_row_buckets, round_up_rows, round_up_tokens
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
-from decoding.state.proposal import PENDING, Proposal
+from decoding.state.proposal import ON_DEVICE, Proposal
 from kernels.upload import upload
 
 
@@ -91,19 +91,19 @@ class VerifyGraphs(Graphs[ModelRunner]):
             "seeds": [*seeds, *[0] * idle],
             "drafted": [*drafted, *[0] * idle],
         }
-        if proposal.pending is not None:
-            values["pending"] = proposal.pending[:n, :k]
+        if proposal.device_tokens is not None:
+            values["device_tokens"] = proposal.device_tokens[:n, :k]
         return self._forward(R, T, values)
 
     def _forward(self, R: int, T: int, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
         """Return logits [R * T, V], the tokens [R, T] they follow, and `length`, `seeds` and `drafted` [R]."""
 
         def make() -> GraphWork:
-            inputs = self.buffers(ids=(R, T), length=(R,), seeds=(R,), drafted=(R,), pending=(R, max(T - 1, 1)))
+            inputs = self.buffers(ids=(R, T), length=(R,), seeds=(R,), drafted=(R,), device_tokens=(R, max(T - 1, 1)))
 
             def run() -> tuple[torch.Tensor, ...]:
                 ids = inputs["ids"].clone()
-                ids[:, 1:] = torch.where(ids[:, 1:] == PENDING, inputs["pending"][:, : T - 1], ids[:, 1:])
+                ids[:, 1:] = torch.where(ids[:, 1:] == ON_DEVICE, inputs["device_tokens"][:, : T - 1], ids[:, 1:])
                 logits = self._keep(forward(self.runner, ids, inputs["length"]))
                 return logits, ids, inputs["length"], inputs["seeds"], inputs["drafted"]
 
@@ -131,12 +131,12 @@ class VerifyGraphs(Graphs[ModelRunner]):
         seeds: torch.Tensor,  # [R]
         drafted: torch.Tensor,  # [R]
     ) -> torch.Tensor:
-        """Return float64 [R, 2 + 2 T]: whether p was complete up to the last token, then what `decide` returns."""
+        """Return float64 [R, 2 + 2 T]: whether p was complete to the last token, then what `accept_drafts` returns."""
         R, T = ids.shape
         step = torch.arange(T, device=ids.device)
         where = Positions(torch.arange(R * T, device=ids.device).view(R, T), length[:, None] + step + 1)
         draft = ids[:, 1:].masked_fill(step[1:] > drafted[:, None], NO_TOKEN)
-        decided = accept_drafts(self._accept, logits, p, where, draft, seeds, q, waits=False)
+        decided = accept_drafts(self._accept, logits, p, where, draft, seeds, q, scores_kept_only=False)
         enough = (complete.view(R, T) | (step > decided[:, :1])).all(dim=1)
         return torch.cat([enough[:, None].double(), decided], dim=1)
 

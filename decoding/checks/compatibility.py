@@ -37,7 +37,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.loading import silence_transformers
 from decoding.state.request_state import encode_prompt
 from kernels import check, recurrence
-from kernels.recurrence import StateRows, Tokens, Writes
+from kernels.recurrence import StateRows, StateWrites, TokenInputs
 
 _log = logging.getLogger(__name__)
 # Rounding stays far below (bfloat16: 4 % seen), a token that sees what it should not lies far above.
@@ -47,9 +47,9 @@ _LENGTHS = (11, 29, 19)
 # The most tokens of a row.
 _MAX_TOKENS = 64
 _WINDOW = 5
-_JUNK = 3
+_N_REJECTED = 3
 # What layers may do with what they have seen: keep keys and values of all of it, or of a window or chunk of it.
-_LAYERS = {"full_attention", "sliding_attention", "chunked_attention", "moe", "dense", "sparse"}
+_KNOWN_LAYER_TYPES = {"full_attention", "sliding_attention", "chunked_attention", "moe", "dense", "sparse"}
 # And where we know a model's recurrent layers.
 _RECURRENT_LAYERS = {"linear_attention", "conv", "hybrid"}
 
@@ -69,7 +69,10 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
         alone = [_compute_alone(loaded, text) for text in texts]
         if not all(logits.isfinite().all() for logits in alone):
             return  # The engine stops such a model at its first round, with an error of its own.
-        if _compute_distance(_compute_alone(loaded, texts[1][:-_JUNK]), alone[1][:-_JUNK]) > TOLERANCE[loaded.dtype]:
+        if (
+            _compute_distance(_compute_alone(loaded, texts[1][:-_N_REJECTED]), alone[1][:-_N_REJECTED])
+            > TOLERANCE[loaded.dtype]
+        ):
             raise IncompatibleModelError(
                 f"{loaded.name} cannot be used: the tokens of {type(model).__name__} see those behind them, so it is an"
                 " encoder (is is_decoder false in its config.json?): choose a causal language model."
@@ -105,9 +108,11 @@ class _NotingRounds:
     advance_states = staticmethod(recurrence.advance_states)
 
     def __init__(self) -> None:
-        self.examples: dict[tuple[torch.Size | None, ...], Tokens] = {}
+        self.examples: dict[tuple[torch.Size | None, ...], TokenInputs] = {}
 
-    def run_tokens(self, states: torch.Tensor, rows: StateRows, tokens: Tokens) -> tuple[torch.Tensor, Writes]:
+    def run_tokens(
+        self, states: torch.Tensor, rows: StateRows, tokens: TokenInputs
+    ) -> tuple[torch.Tensor, StateWrites]:
         """Return what each token reads and what it writes."""
         self.examples[tuple(None if part is None else part.shape[1:] for part in tokens)] = tokens
         return recurrence.run_tokens(states, rows, tokens)
@@ -139,7 +144,7 @@ def _require_known_states(loaded: LoadedModel) -> None:
     Recurrent layers that we know are given our functions.
     """
     is_known = install_recurrence(loaded.model) > 0
-    layers = set(getattr(loaded.model.config.get_text_config(), "layer_types", None) or ()) - _LAYERS
+    layers = set(getattr(loaded.model.config.get_text_config(), "layer_types", None) or ()) - _KNOWN_LAYER_TYPES
     if is_known:
         layers -= _RECURRENT_LAYERS
     if layers or (getattr(loaded.model, "_is_stateful", False) and not is_known):
@@ -169,7 +174,7 @@ def _use_narrow_windows(model: Any) -> Iterator[None]:
 
 
 def _list_candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
-    # Hybrid models do not say so, and their attention layers are as other models have them.
+    # Hybrid models do not set the flag, but their attention layers are ordinary ones.
     exchangeable = loaded.model._supports_attention_backend or is_recurrent(loaded.model)
     best = pick_attention(attention, loaded.device)
     if exchangeable:
@@ -198,7 +203,7 @@ def _compute_alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
 def _make_texts(loaded: LoadedModel) -> list[list[int]]:
     """Return rows of tokens of different lengths."""
     tokens = cycle([token for token in encode_prompt(loaded, _TEXT) if token < loaded.vocab_size])
-    return [list(islice(tokens, min(length, loaded.context_length - _JUNK))) for length in _LENGTHS]
+    return [list(islice(tokens, min(length, loaded.context_length - _N_REJECTED))) for length in _LENGTHS]
 
 
 def _describe_difference(
@@ -232,12 +237,12 @@ def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
     """Return logits [T, V] of the last tokens of each text, decoded as in rounds: ragged, with a rejected draft."""
     new = [min(len(text) - 1, n) for text, n in zip(texts, (6, 8, 7), strict=True)]
     for row, (text, n) in enumerate(zip(texts, new, strict=True)):
-        runner.cache.start(row, len(text) + _JUNK)
+        runner.cache.start(row, len(text) + _N_REJECTED)
         runner.forward([text[: len(text) - n]], n_last=[1], first_row=row, whole=True)
         runner.cache.commit([len(text) - n], first_row=row)
     kept = [2, 1, 3]
     first = [text[len(text) - n :][:k] for text, n, k in zip(texts, new, kept, strict=True)]
-    draft = [[*first[0], *texts[0][:_JUNK]], *first[1:]]
+    draft = [[*first[0], *texts[0][:_N_REJECTED]], *first[1:]]
     before = _split(runner.forward(draft), draft)
     runner.cache.commit(kept)
     rest = [text[len(text) - n + k :] for text, n, k in zip(texts, new, kept, strict=True)]

@@ -58,7 +58,7 @@ def _check_shapes(
     prompts: Sequence[Sequence[int]],
     check: Callable[[Any, Sequence[Sequence[int]], Any], str | None],
 ) -> str | None:
-    """Check all shapes, the largest first, with a row less than a bucket has: its padding is checked as well."""
+    """Check all shapes, the largest first, with one row fewer than the shape has, so that padding is checked too."""
     try:
         rows = [prompts[r % len(prompts)] for r in range(_count_rows(graphs, runners, prompts))]
         _start_rows(runners, rows, len(prompts))
@@ -154,13 +154,13 @@ def _check_block(
     for r, length in enumerate(before):
         runner.cache.rewind(r, length)
     proposal = graphs.propose(pending, unread, lengths, seeds, [sampling] * len(rows))
-    if proposal is None or proposal.pending is None:
+    if proposal is None or proposal.device_tokens is None:
         return None
     for r, length in enumerate(before):
         runner.cache.rewind(r, length)
     first = [n + 1 for n in runner.read_by_target]
     steps = BlockDrafts(runner, graphs.rule).run_blocks(pending, unread, lengths)
-    return _compare_draws(graphs, steps, proposal.pending, first, seeds, sampling)
+    return _compare_draws(graphs, steps, proposal.device_tokens, first, seeds, sampling)
 
 
 def _compare_draws(

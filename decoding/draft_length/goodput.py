@@ -42,13 +42,13 @@ _Cell = tuple[str, int]
 class AcceptanceModel:
     """The acceptance rate of draft tokens whose predecessors were accepted: a lookup's by match, a model's by depth.
 
-    Where a head says for each token how confident it is, also by confidence. `tokens_a_step` are the tokens that one
+    Where a head says for each token how confident it is, also by confidence. `tokens_per_step` are the tokens that one
     step of a model proposes: 1, or the whole block of a head. `rounds_without_draft` counts rounds since a draft was
-    last verified, `rounds_not_drawn` those since a model was last to draw one.
+    last verified, `rounds_without_model_draft` those since a model was last to draw one.
     """
 
-    def __init__(self, tokens_a_step: int = 1) -> None:
-        self.tokens_a_step = tokens_a_step
+    def __init__(self, tokens_per_step: int = 1) -> None:
+        self.tokens_per_step = tokens_per_step
         self._matches = MatchChance()
         self._accepted: defaultdict[_Cell, float] = defaultdict(float)
         self._tried: defaultdict[_Cell, float] = defaultdict(float)
@@ -68,28 +68,28 @@ class AcceptanceModel:
                 self._tried[cell] = self._tried[cell] * _DECAY + 1
                 self._accepted[cell] = self._accepted[cell] * _DECAY + (depth < accepted)
 
-    def steps_for(self, n_tokens: int) -> int:
+    def count_steps(self, n_tokens: int) -> int:
         """Return the steps in which a model drafts `n_tokens` tokens a row."""
-        return -(-n_tokens // self.tokens_a_step)
+        return -(-n_tokens // self.tokens_per_step)
 
-    def expected(self, evidence: Evidence, tokens: Sized) -> float:
+    def estimate_n_accepted(self, evidence: Evidence, tokens: Sized) -> float:
         """Return how many of `tokens`, all drafted for this evidence, are accepted on average."""
         survival, expected = 1.0, 0.0
         for depth in range(len(tokens)):
-            survival *= self.probability(evidence, depth)
+            survival *= self.estimate_acceptance(evidence, depth)
             expected += survival
         return expected
 
-    def probability(self, evidence: Evidence, depth: int) -> float:
+    def estimate_acceptance(self, evidence: Evidence, depth: int) -> float:
         """Return the probability that draft token `depth` (from 0) is accepted if those before it are."""
         return self._matches(evidence[depth]) if evidence else self._compute_rate(_get_depth_cell(depth), _PRIOR)
 
-    def chance(self, proposal: Proposal, row: int, depth: int) -> float:
+    def estimate_token_acceptance(self, proposal: Proposal, row: int, depth: int) -> float:
         """Return the probability that token `depth` of a row's draft is accepted if those before it are."""
         if proposal.confidence and depth < len(proposal.confidence[row]):
             confidence = proposal.confidence[row][depth]
             return self._compute_rate(_get_confidence_cell(confidence), confidence)
-        return self.probability(proposal.evidence[row], depth)
+        return self.estimate_acceptance(proposal.evidence[row], depth)
 
     def _compute_rate(self, cell: _Cell, prior: float) -> float:
         return (self._accepted[cell] + prior * _PRIOR_WEIGHT) / (self._tried[cell] + _PRIOR_WEIGHT)
@@ -117,7 +117,7 @@ def choose_row_lengths(
     order: list[int] = []
     rates = [expected / cost(n_rows, n_tokens, 1)]
     queue = [
-        (-n_samples[row] * acceptance.chance(proposal, row, 0), row)
+        (-n_samples[row] * acceptance.estimate_token_acceptance(proposal, row, 0), row)
         for row, tokens in enumerate(proposal.tokens)
         if tokens
     ]
@@ -135,7 +135,7 @@ def choose_row_lengths(
         rates.append(expected / cost(n_rows, n_tokens, 1 + longest))
         depth = lengths[row]
         if depth < len(proposal.tokens[row]):
-            heapq.heappush(queue, (negative_gain * acceptance.chance(proposal, row, depth), row))
+            heapq.heappush(queue, (negative_gain * acceptance.estimate_token_acceptance(proposal, row, depth), row))
     enough = _GOOD_ENOUGH * max(rates)
     n_drafts = next(n for n, rate in enumerate(rates) if rate >= enough)
     acceptance.rounds_without_draft = 0 if n_drafts else acceptance.rounds_without_draft + 1
@@ -157,16 +157,16 @@ def choose_model_length(
     n_rows = len(looked_up)
     survival, drawn = 1.0, 0.0
     best, best_rate = 0, 0.0
-    block = acceptance.tokens_a_step
+    block = acceptance.tokens_per_step
     for k in range((block if block > 1 else MAX_DRAFT_LENGTH) + 1):
         if k:
-            survival *= acceptance.probability(MODEL_EVIDENCE, k - 1)
+            survival *= acceptance.estimate_acceptance(MODEL_EVIDENCE, k - 1)
             drawn += survival
         # A lookup's draft is cut about where the tokens that it expects end.
         lengths = [k if drawn > known else math.ceil(known) for known in looked_up]
         n_drafted, longest = sum(lengths), max(lengths)
         expected = sum(n * (1 + max(drawn, known)) for n, known in zip(n_samples, looked_up, strict=True))
-        rate = expected / (acceptance.steps_for(k) * step + cost(n_rows, n_rows + n_drafted, longest + 1))
+        rate = expected / (acceptance.count_steps(k) * step + cost(n_rows, n_rows + n_drafted, longest + 1))
         if rate > best_rate:
             best, best_rate = k, rate
     acceptance.rounds_without_model_draft = 0 if best else acceptance.rounds_without_model_draft + 1

@@ -63,12 +63,12 @@ class Profile:
         fits = tuple(_fit(batch, c, g, measured) for batch in sorted({m.batch for m in measured}))
         return cls(key, c, g, fits, tuple(measured))
 
-    def best(self, batch: int) -> int:
+    def get_best_length(self, batch: int) -> int:
         """Return the best length of the profiled batch size nearest to `batch`, by ratio."""
         return min(self.fits, key=lambda fit: abs(math.log(fit.batch / batch))).best
 
     def save(self) -> Path:
-        """Store the profile in the cache, where `find` reads it; return the file."""
+        """Store the profile in the cache, where `find_profile` reads it; return the file."""
         file = _get_path(self.key)
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(f".{os.getpid()}.partial")

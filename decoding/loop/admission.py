@@ -95,7 +95,7 @@ class Admission:
             >= _LIKELY
         )
 
-    def admits(self, state: RequestState) -> bool:
+    def try_admit(self, state: RequestState) -> bool:
         """Return whether a waiting request joins now, with fewer samples if it allows that and they are too many."""
         others = self._batch.requests
         if not others:
@@ -118,8 +118,8 @@ class Admission:
         The first may always join. A prefill can stop at a deadline; a prompt's rest read by a round cannot.
         """
         joining = [other for other in self._batch.requests if not other.rounds]
-        n_unread = sum(self._batch.target.n_unread(self._batch.rows)) + self._batch.chunks(state)[1]
-        seconds = self._costs.known_round_s(n_unread)
+        n_unread = sum(self._batch.target.n_unread(self._batch.rows)) + self._batch.plan_chunks(state)[1]
+        seconds = self._costs.get_known_round_s(n_unread)
         return not joining or all(each.clock.fits(seconds) for each in (*joining, state))
 
     def _is_worthwhile(self, state: RequestState, n: int) -> bool:
@@ -144,12 +144,12 @@ class Admission:
             return 1.0
         n_rounds = (state.clock.left_s - delay_s) / round_s if round_s else math.inf
         n_tokens = max(sample.n_tokens for sample in state.samples)
-        return self._lengths.estimate_end_chance(n_tokens, state.limit, n_rounds * self._lengths.pace)
+        return self._lengths.estimate_end_chance(n_tokens, state.max_tokens, n_rounds * self._lengths.pace)
 
     def _estimate_end_s(self, state: RequestState, round_s: float) -> float:
         """Return the seconds until a request is likely to have ended and to free its rows."""
         n_tokens = max((sample.n_tokens for sample in state.samples if sample.finish_reason is None), default=0)
-        rounds_left = self._lengths.estimate_tokens_left(n_tokens, state.limit) / self._lengths.pace
+        rounds_left = self._lengths.estimate_tokens_left(n_tokens, state.max_tokens) / self._lengths.pace
         return min(rounds_left * round_s, max(state.clock.left_s, 0.0))
 
     def _estimate_prefill_s(self, state: RequestState) -> float:
@@ -157,19 +157,21 @@ class Admission:
 
         Its rest makes the first round longer.
         """
-        (chunks, n_rest), verify = self._batch.chunks(state), self._costs.rounds.verify
+        (chunks, n_rest), verify = self._batch.plan_chunks(state), self._costs.round_cost.verify
         n_round = sum(each.rounds[-1].n_verified for each in self._batch.requests if each.rounds)
         target_s = sum(map(verify, chunks)) + verify(n_round + n_rest) - verify(n_round)
-        return target_s + self._costs.known_drafter_s(sum(chunks) + n_rest)
+        return target_s + self._costs.get_known_drafter_s(sum(chunks) + n_rest)
 
     def _estimate_round_s(self, n_joining: int) -> float:
         """Return the seconds of a round with `n_joining` more samples, if they share rows and draft as the others
         do."""
         rows, last = self._batch.rows, [state.rounds[-1] for state in self._batch.requests if state.rounds]
         if not rows or not last:
-            return self._costs.known_round_s()
+            return self._costs.get_known_round_s()
         n_samples = sum(len(row.samples) for row in rows)
         n_rows = len(rows) * (1 + n_joining / n_samples)
         per_row = sum(each.n_verified for each in last) / max(sum(each.n_rows for each in last), 1)
-        now, then = (self._costs.rounds(n, round(n * per_row), math.ceil(per_row)) for n in (len(rows), round(n_rows)))
-        return self._costs.known_round_s() * then / now
+        now, then = (
+            self._costs.round_cost(n, round(n * per_row), math.ceil(per_row)) for n in (len(rows), round(n_rows))
+        )
+        return self._costs.get_known_round_s() * then / now

@@ -49,14 +49,14 @@ class Decoder:
         started = time.perf_counter()
         watch = Stopwatch(target.device)
         watch.mark()
-        k = self.policy.next(len(rows), sum(n_samples))
+        k = self.policy.choose_limit(len(rows), sum(n_samples))
         unread = target.n_unread(rows)
         # A row never drafts past its length limit: the bonus token is the last it may take. A row that reads the rest
         # of its prompt does not draft, so that a request alone reads it in the same shape whatever was learnt before.
         lengths = [0 if n else min(k, row.n_left - 1) for row, n in zip(rows, unread, strict=True)]
         try:
             proposal = drafter.propose(rows, lengths)
-            proposal = proposal.cut(self.policy.trim(proposal, n_samples))
+            proposal = proposal.truncate(self.policy.choose_verify_lengths(proposal, n_samples))
             watch.mark()
             draws = target.verify(rows, proposal)
             watch.mark()
@@ -66,7 +66,7 @@ class Decoder:
                 raise
             drafter.observe(rows, [0] * len(rows))  # which forgets the drafts
             raise RoundMemoryError from error
-        draft_s, verify_s = watch.seconds()
+        draft_s, verify_s = watch.read_intervals()
         self._record_draws(rows, proposal, draws)
         taken = self._fork_rows(groups)
         target.commit(batch.rows, [draw.n_accepted for draw in taken])
@@ -88,7 +88,7 @@ class Decoder:
             mine = [r for r, row in enumerate(rows) if row.state is state]
             state.rounds.append(
                 Round(
-                    started_s=state.clock.elapsed - seconds,
+                    started_s=state.clock.elapsed_s - seconds,
                     n_rows=len(mine),
                     n_verified=sum(1 + len(proposal.tokens[r]) for r in mine),
                     n_emitted=sum(
@@ -118,16 +118,16 @@ class Decoder:
 
     def _collect_top(self, row: Row, draw: Draw) -> list[TopTokens]:
         """Return the top tokens at each sampled position, as many as the row's request asks for."""
-        texts = TokenTexts.of(self.model)
-        return [texts.top(top[: row.n_top]) for top in draw.top] if row.n_top else []
+        texts = TokenTexts.get_for_model(self.model)
+        return [texts.name_top_tokens(top[: row.n_top_logprobs]) for top in draw.top] if row.n_top_logprobs else []
 
     def _fork_rows(self, groups: Sequence[_SampleGroups]) -> list[Draw]:
         """Keep samples that drew the same tokens in one row; return the draw of each row of the batch after that."""
         kept: list[Draw] = []
         forked: list[Draw] = []
-        for slot, own in enumerate(groups):
-            self.batch.fork(slot, [samples for samples, _ in own])
-            # The first part keeps the slot, and forks come after all slots.
+        for row_index, own in enumerate(groups):
+            self.batch.fork(row_index, [samples for samples, _ in own])
+            # The first part stays, and forks come after all rows.
             kept.append(own[0][1])
             forked += [draw for _, draw in own[1:]]
         return kept + forked

@@ -18,7 +18,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from decoding.memory.layout import Layout
 from decoding.memory.pages import BufferSpecs, PagePool, count_pages, index_heads
-from decoding.memory.table import BlockTable
+from decoding.memory.table import PageTable
 from kernels.registry import Scatter
 from kernels.rows import find_slots
 from kernels.upload import upload
@@ -48,7 +48,7 @@ class RaggedLayer(CacheLayerMixin):
         super().__init__()
         self.cache = cache
         self._names = ("keys", index), ("values", index)
-        self._held: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
@@ -61,14 +61,14 @@ class RaggedLayer(CacheLayerMixin):
 
         A cache that `gathers` returns the rows of the forward instead, [R, Hkv, L, D].
         """
-        if self._held is None:
+        if self._buffers is None:
             pool, (keys, values) = self.cache.pool, self._names
-            self._held = pool.buffer(keys, key_states), pool.buffer(values, value_states)
+            self._buffers = pool.buffer(keys, key_states), pool.buffer(values, value_states)
         layout = self.cache.layout
-        self.cache.scatter(*self._held, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1), layout.slot)
+        self.cache.scatter(*self._buffers, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1), layout.slot)
         if self.cache.gathers:
-            return layout.gathered(self._held[0]), layout.gathered(self._held[1])
-        return self._held
+            return layout.gather_pages(self._buffers[0]), layout.gather_pages(self._buffers[1])
+        return self._buffers
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the slots that a mask would cover. Our attention does not ask for a mask."""
@@ -121,7 +121,7 @@ class RaggedCache(Cache):
         size = pool.page_size
         width = min(pool.n_pages, pool.n_pages if max_tokens is None else count_pages(max_tokens, size))
         # One more, so that the padding of a captured round is in sight at the end of a row.
-        self.table = BlockTable(max_rows, width + 1, device)
+        self.table = PageTable(max_rows, width + 1, device)
         self._rows: list[_RowPages] = []
         self._layout: Layout | None = None
         super().__init__(layers=[RaggedLayer(self, i) for i in range(n_layers)])
@@ -240,7 +240,7 @@ class RaggedCache(Cache):
         """Keep hidden states [N, F] of the tokens of the current forward in their rows' pages."""
         _write(self.pool.buffer(name, states[None]), self.layout.slot, states[:, None])
 
-    def states(self, name: str, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+    def read_recorded(self, name: str, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
         """Return the states [N, F] that were recorded under a name for the tokens of (row, start, end)."""
         return self.pool.flat(name)[self._compute_slots(spans)]
 
@@ -268,7 +268,7 @@ class RaggedCache(Cache):
         return len(self._known_pages(tokens)) * self.pool.page_size
 
     def _known_pages(self, tokens: Sequence[int]) -> list[int]:
-        return self.pool.known(tokens)
+        return self.pool.find_known_pages(tokens)
 
     def keep(self, row: int, tokens: Sequence[int]) -> None:
         """Let later prompts find the full pages of `tokens`, all of which the row has."""

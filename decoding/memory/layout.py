@@ -62,24 +62,24 @@ class Layout:
         counts: Sequence[int],
         device: torch.device,
         slot: torch.Tensor,
-        blocks: torch.Tensor,
+        page_table: torch.Tensor,
         page_size: int,
     ) -> Layout:
         """Pack `counts[r]` new tokens per row after `lens[r]` committed ones; a row may sit out with none.
 
-        `blocks` are the pages of each row, int32 [R, M].
+        `page_table` are the pages of each row, int32 [R, M].
         """
-        return cls(RaggedRows.of(lens, counts, device, blocks, page_size), slot)
+        return cls(RaggedRows.build(lens, counts, device, page_table, page_size), slot)
 
     @property
     def lens(self) -> tuple[int, ...]:
         """The committed tokens of each row."""
-        return tuple(length for length, _ in self._host)
+        return tuple(length for length, _ in self._lengths_and_counts)
 
     @property
     def counts(self) -> tuple[int, ...]:
         """The new tokens of each row."""
-        return tuple(count for _, count in self._host)
+        return tuple(count for _, count in self._lengths_and_counts)
 
     @property
     def position(self) -> torch.Tensor:
@@ -94,7 +94,7 @@ class Layout:
     @property
     def longest(self) -> int:
         """Cache slots in use after this forward by the longest row."""
-        return max(length + count for length, count in self._host)
+        return max(length + count for length, count in self._lengths_and_counts)
 
     @cached_property
     def attended(self) -> int:
@@ -120,7 +120,7 @@ class Layout:
 
     def last_positions(self, n_last: Sequence[int]) -> torch.Tensor:
         """Return the positions in their texts of the last `n_last[r]` tokens of each row, [sum(n_last)]."""
-        ends = [length + count for length, count in self._host]
+        ends = [length + count for length, count in self._lengths_and_counts]
         places = [at for end, n in zip(ends, n_last, strict=True) for at in range(end - n, end)]
         return upload(places, self.slot.device)
 
@@ -140,7 +140,12 @@ class Layout:
                 slot = self.slot[start : start + sum(self.counts[rows])]
                 found.append(
                     Layout.build(
-                        self.lens[rows], self.counts[rows], slot.device, slot, self._blocks[rows], self.rows.page_size
+                        self.lens[rows],
+                        self.counts[rows],
+                        slot.device,
+                        slot,
+                        self._page_table[rows],
+                        self.rows.page_size,
                     )
                 )
         return found
@@ -149,28 +154,28 @@ class Layout:
     def _reads(self) -> torch.Tensor:
         """The slot of each key that attention reads, [R, L]; past a row's end the first slot of all, which is zero."""
         at = torch.arange(self.attended, device=self.slot.device)
-        page = (at // self.rows.page_size).clamp(max=self._blocks.shape[1] - 1)
-        slot = self._blocks.long()[:, page] * self.rows.page_size + at % self.rows.page_size
-        end = upload([length + count for length, count in self._host], slot.device)
+        page = (at // self.rows.page_size).clamp(max=self._page_table.shape[1] - 1)
+        slot = self._page_table.long()[:, page] * self.rows.page_size + at % self.rows.page_size
+        end = upload([length + count for length, count in self._lengths_and_counts], slot.device)
         return slot.masked_fill_(at >= end[:, None], 0)
 
-    def gathered(self, pages: torch.Tensor) -> torch.Tensor:
+    def gather_pages(self, pages: torch.Tensor) -> torch.Tensor:
         """Return the rows [R, H, L, D] of pages [P, H, page_size, D]."""
         index = index_heads(self._reads, pages)
         return pages.flatten(0, 2).index_select(0, index.flatten()).view(*index.shape, -1)
 
     @cached_property
     def dense(self) -> Layout:
-        """This layout over what `gathered` returns: each row is one long page."""
-        blocks = torch.arange(self.n_rows, dtype=torch.int32, device=self.slot.device)[:, None]
-        return replace(self, rows=replace(self.rows, blocks=blocks, page_size=self.attended), is_dense=True)
+        """This layout over what `gather_pages` returns: each row is one long page."""
+        page_table = torch.arange(self.n_rows, dtype=torch.int32, device=self.slot.device)[:, None]
+        return replace(self, rows=replace(self.rows, page_table=page_table, page_size=self.attended), is_dense=True)
 
     @property
-    def _blocks(self) -> torch.Tensor:
-        assert self.rows.blocks is not None
-        return self.rows.blocks
+    def _page_table(self) -> torch.Tensor:
+        assert self.rows.page_table is not None
+        return self.rows.page_table
 
     @property
-    def _host(self) -> tuple[tuple[int, int], ...]:
-        assert self.rows.host is not None  # only in CUDA graphs are lengths on the device alone
-        return self.rows.host
+    def _lengths_and_counts(self) -> tuple[tuple[int, int], ...]:
+        assert self.rows.lengths_and_counts is not None  # only in CUDA graphs are lengths on the device alone
+        return self.rows.lengths_and_counts

@@ -187,7 +187,7 @@ class PagePool:
 
     # Earlier prompts ----------------------------------------------------------------------------------------------
 
-    def known(self, tokens: Sequence[int]) -> list[int]:
+    def find_known_pages(self, tokens: Sequence[int]) -> list[int]:
         """Return the pages of earlier prompts that hold what `tokens` begin with."""
         found = []
         for key in self.hash_prefixes(tokens):

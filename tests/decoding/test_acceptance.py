@@ -39,7 +39,7 @@ def where(layout: Layout) -> Positions:
 
 
 def layout_of(lens: list[int], counts: list[int]) -> Layout:
-    return Layout(RaggedRows.of(lens, counts, torch.device("cpu")), torch.arange(sum(counts)))
+    return Layout(RaggedRows.build(lens, counts, torch.device("cpu")), torch.arange(sum(counts)))
 
 
 def one_round(name: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -61,7 +61,7 @@ def one_round(name: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: in
     accepted, emitted = rule.accept(target, where(layout), draft, keys, q)
     if name == "wrong":  # the positive control: plain p instead of the residual after a refusal
         at_refusal = layout.gather.gather(1, accepted[:, None])[:, 0]
-        plain = target.rows(at_refusal).sample(keys, torch.full((R,), at + 77), Role.RESIDUAL)
+        plain = target.select_rows(at_refusal).sample(keys, torch.full((R,), at + 77), Role.RESIDUAL)
         emitted = emitted.scatter(1, accepted[:, None], plain[:, None])
     return accepted, emitted
 

@@ -52,7 +52,7 @@ def test_what_is_kept_of_earlier_prompts_is_bounded(engine, monkeypatch):
     (pool,) = made._pool._pools
     assert 0 < pool.n_idle * pool.page_bytes <= 200_000
     assert pool.n_used == 0
-    made.memory()
+    made.count_memory()
     assert made._pool.n_bytes == pool.n_bytes
 
 

@@ -68,8 +68,8 @@ def test_a_warm_engine_measures_nothing_on_the_clock_of_a_request(
     made.warm_up()
     assert all(prompt.token.known_s > 0 for prompt in made.costs.prompts)
     assert made.costs.prompts[0].scored_token.known_s > 0
-    assert made.costs.round.known_s > 0
-    assert drafter == "sibling" or made.costs.rounds.draft_step_s
+    assert made.costs.next_round.known_s > 0
+    assert drafter == "sibling" or made.costs.round_cost.draft_step_s
 
     def measured(*_: object) -> None:
         raise AssertionError("a verify was measured while a request was waiting")
