@@ -41,15 +41,8 @@ LONG_MATCH = 4
 """Policies that do not learn let the model replace shorter lookup matches."""
 
 
-class FixedLength:
-    """Drafts the same number of tokens in every round."""
-
-    def __init__(self, k: int) -> None:
-        self.k = k
-
-    def choose_limit(self, n_rows: int, n_samples: int) -> int:
-        """Return the fixed length."""
-        return self.k
+class _WholeDraftPolicy:
+    """Verifies all that is drafted, and does not learn."""
 
     def choose_model_lengths(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return the length where no long match was found."""
@@ -63,7 +56,18 @@ class FixedLength:
         return [len(tokens) for tokens in proposal.tokens]
 
     def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
-        """Do nothing: a fixed length does not learn."""
+        """Do nothing."""
+
+
+class FixedLength(_WholeDraftPolicy):
+    """Drafts the same number of tokens in every round."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+
+    def choose_limit(self, n_rows: int, n_samples: int) -> int:
+        """Return the fixed length."""
+        return self.k
 
 
 class BassLength(FixedLength):
@@ -89,11 +93,10 @@ class BassLength(FixedLength):
             self.shrank = 1
 
 
-class TableLength(FixedLength):
+class TableLength(_WholeDraftPolicy):
     """Looks up the best length for the batch size in a stored profile (Su et al., arXiv 2310.18813)."""
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(0)
         self._profile = profile
 
     def choose_limit(self, n_rows: int, n_samples: int) -> int:
@@ -123,13 +126,16 @@ class GoodputLength:
 
     def choose_model_lengths(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return the best length for a model in the rows where it beats the lookup, for this round."""
-        known = [
-            self._acceptance.estimate_n_accepted(*each)
-            for each in zip(looked_up.evidence, looked_up.tokens, strict=True)
+        expected_from_lookup = [
+            self._acceptance.estimate_n_accepted(evidence, tokens)
+            for evidence, tokens in zip(looked_up.evidence, looked_up.tokens, strict=True)
         ]
-        k = choose_model_length(known, n_samples, self._acceptance, self._cost)
-        drawn = self._acceptance.estimate_n_accepted(MODEL_EVIDENCE, range(k))
-        return [min(k, n) if drawn > own else 0 for own, n in zip(known, lengths, strict=True)]
+        k = choose_model_length(expected_from_lookup, n_samples, self._acceptance, self._cost)
+        expected_from_model = self._acceptance.estimate_n_accepted(MODEL_EVIDENCE, range(k))
+        return [
+            min(k, longest) if expected_from_model > known else 0
+            for known, longest in zip(expected_from_lookup, lengths, strict=True)
+        ]
 
     def choose_verify_lengths(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return the lengths with the highest expected tokens per second of the round."""

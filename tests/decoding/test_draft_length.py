@@ -101,7 +101,7 @@ def goodput(slope: float, *, looks_up: bool = True) -> GoodputLength:
 
 def test_goodput_drafts_as_far_as_it_may_where_drafts_are_free_and_verifies_what_pays() -> None:
     free, dear = goodput(0.0), goodput(1.0)
-    assert free.next(2, 2) == dear.next(2, 2) == MAX_DRAFT_LENGTH
+    assert free.choose_limit(2, 2) == dear.choose_limit(2, 2) == MAX_DRAFT_LENGTH
     found = Proposal([[1] * 6, [2] * 3], [matches(6, 6), matches(1, 3)])
     assert free.choose_verify_lengths(found, [1, 1]) == [6, 3]
     assert dear.choose_verify_lengths(found, [1, 1]) == [0, 0]

@@ -71,7 +71,7 @@ def test_a_row_that_brings_a_prompt_does_not_widen_the_others() -> None:
     layout = layout_of([5, 6, 0, 7], [2, 1, 40, 3])
     assert [part.counts for part in layout.parts] == [(2, 1), (40,), (3,)]
     assert torch.equal(torch.cat([part.slot for part in layout.parts]), layout.slot)
-    assert [part.gather.shape[1] for part in layout.parts] == [2, 40, 3]
+    assert [part.padded_index.shape[1] for part in layout.parts] == [2, 40, 3]
 
 
 @pytest.mark.parametrize("counts", [[1], [40], [3, 1, 4], [40, 40]])
