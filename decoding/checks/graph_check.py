@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,11 +22,13 @@ from decoding.attention.draft_runner import DraftSteps
 from decoding.attention.drafting import DraftingSteps
 from decoding.attention.drawing_graphs import SamplingGraphs
 from decoding.attention.graphs import Graphs
+from decoding.attention.runner_pool import RunnerPool
 from decoding.attention.verify_graphs import VerifyGraphs
-from decoding.checks.self_check import compare_top, describe_error
+from decoding.checks.self_check import Decode, check_rounds, compare_top, describe_error, encode_probes
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.memory.pages import count_pages
 from decoding.models.errors import get_first_line
+from decoding.models.loaded import LoadedModel
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from kernels.upload import upload
@@ -39,6 +41,26 @@ _N_STEPS = 2  # of a draft model: the first one reads two tokens of a row, and l
 
 
 @torch.inference_mode()
+class GraphErrors(NamedTuple):
+    """Why the target's graphs must not be used, and why those of what drafts must not; None where they are right."""
+
+    target: str | None
+    draft: str | None
+
+
+def find_errors(target: LoadedModel, pool: RunnerPool, max_batch: int, decode: Decode) -> GraphErrors:
+    """Compare what the graphs of a pool compute with forwards without; `decode` is the engine's `generate_many`."""
+    if not pool.has_graphs:
+        return GraphErrors(None, None)
+    error = check_rounds(target, pool.make_runner(target, 1), decode)
+    if error is not None:
+        return GraphErrors(error, None)
+    prompts = encode_probes(target)
+    with pool.acquire(max_batch) as runners:
+        target_error, *draft_errors = [find_error(graphs, prompts) for graphs in runners.graphs]
+    return GraphErrors(target_error, draft_errors[0] if draft_errors else None)
+
+
 def find_error(graphs: Graphs[Any], prompts: Sequence[Sequence[int]]) -> str | None:
     """Return why a captured graph computes something else than a forward; None if all are right.
 

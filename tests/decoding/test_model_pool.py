@@ -15,8 +15,8 @@ import pytest
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from decoding import engine as engine_module
 from decoding import prepare
+from decoding.checks import measurements
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import loading
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 PROMPTS = ("def add(a, b):\n    return a + b\n" * 2, "x = 1\n" * 9, "print(2)\n" * 5)
 ONCE = ("load", "select_attention", "prepack", "is_batch_invariant", "measure_verify_cost")
-"""What `decoding.prepare` or `decoding.engine` does once for each model, by the name it is called by."""
+"""What `decoding.prepare` or `decoding.checks.measurements` does once for each model, by the name it is called by."""
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return call
 
     for name in ONCE:
-        module = prepare if hasattr(prepare, name) else engine_module
+        module = prepare if hasattr(prepare, name) else measurements
         monkeypatch.setattr(module, name, counting(name, getattr(module, name)))
     return counted
 
@@ -116,10 +116,10 @@ def test_what_an_engine_learns_of_its_rounds_stays_its_own(save: Callable[..., s
     _, one, _, other = (Engine.load(config) for config in configs(target, draft))
     assert one.costs.round_cost is not other.costs.round_cost
     assert one.costs.round_cost.verify is other.costs.round_cost.verify
-    before = (other.costs.next_round.expected_s, other._acceptance)
+    before = (other.costs.next_round.expected_s, other._loop.acceptance)
     list(one.generate_many(requests(1)))
-    assert (other.costs.next_round.expected_s, other._acceptance) == before
-    assert one._acceptance is not other._acceptance
+    assert (other.costs.next_round.expected_s, other._loop.acceptance) == before
+    assert one._loop.acceptance is not other._loop.acceptance
 
 
 def test_the_last_engine_to_go_frees_the_weights(save: Callable[..., str], calls: Counter[str]) -> None:

@@ -62,7 +62,8 @@ def test_a_warm_engine_measures_nothing_on_the_clock_of_a_request(
     drafter: str, length: str, engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "decoding.engine.find_profile", lambda _key: Profile({}, 1.0, 0.5, (BatchFit(1, 0.1, 0.01, 0.01, 2),), ())
+        "decoding.draft_length.profiles.find_profile",
+        lambda _key: Profile({}, 1.0, 0.5, (BatchFit(1, 0.1, 0.01, 0.01, 2),), ()),
     )
     made = engine(drafter=drafter, draft_length=length)
     made.warm_up()
