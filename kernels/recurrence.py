@@ -44,6 +44,18 @@ class StateWrites(NamedTuple):
     w: torch.Tensor  # [N, H, V]
 
 
+class TokenSteps(NamedTuple):
+    """The tokens in the order of their steps: all first ones of rows, then all second ones.
+
+    `slot` int64 [R'] are the slots of the rows that have tokens, longest first; `token` int64 [N] indexes the packed
+    tokens; step t has `sizes[t]` tokens, which are of the first rows.
+    """
+
+    slot: torch.Tensor
+    token: torch.Tensor
+    sizes: list[int]
+
+
 @dataclass(frozen=True)
 class StateRows:
     """Row r has `counts[r]` packed tokens from `starts[r]` on, and its state is in slot `slots[r]`."""
@@ -64,15 +76,14 @@ class StateRows:
         return upload(torch.tensor([self.starts, self.counts], dtype=torch.int64), self.device)
 
     @cached_property
-    def by_step(self) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
-        """The slots of the rows that have tokens, longest first; the tokens, all first ones before all second ones; and
-        how many tokens each step has, which are of the first rows."""
+    def by_step(self) -> TokenSteps:
+        """The tokens of the rows in the order of their steps."""
         order = sorted((r for r, n in enumerate(self.counts) if n), key=lambda r: -self.counts[r])
         longest = self.counts[order[0]] if order else 0
         steps = [[self.starts[r] + t for r in order if self.counts[r] > t] for t in range(longest)]
         slot = torch.tensor([self.slots[r] for r in order], dtype=torch.int64)
-        at = torch.tensor([n for step in steps for n in step], dtype=torch.int64)
-        return upload(slot, self.device), upload(at, self.device), [len(step) for step in steps]
+        token = torch.tensor([token for step in steps for token in step], dtype=torch.int64)
+        return TokenSteps(upload(slot, self.device), upload(token, self.device), [len(step) for step in steps])
 
     @cached_property
     def _windows(self) -> dict[tuple[int, bool], torch.Tensor]:
@@ -86,20 +97,19 @@ class StateRows:
         """
         key = width, at_end
         if key not in self._windows:
-            past, n_rows = width - 1, len(self.slots)
-            ends = [
-                (r, t)
-                for r, n in enumerate(self.counts)
-                for t in ([n] if at_end else range(n))
-            ]  # fmt: skip
-            places = [
+            n_past = width - 1
+            first_token = len(self.slots) * n_past  # the tokens come after the pasts of all rows
+            ends = [(r, t) for r, n in enumerate(self.counts) for t in ([n] if at_end else range(n))]
+            index = [
                 [
-                    n_rows * past + self.starts[r] + t - past + tap if t - past + tap >= 0 else r * past + t + tap
+                    first_token + self.starts[r] + offset
+                    if (offset := t - n_past + tap) >= 0  # from the first token of row r
+                    else (r + 1) * n_past + offset
                     for r, t in ends
                 ]
-                for tap in range(past if at_end else width)
+                for tap in range(n_past if at_end else width)
             ]
-            self._windows[key] = upload(torch.tensor(places, dtype=torch.int64), self.device)
+            self._windows[key] = upload(torch.tensor(index, dtype=torch.int64), self.device)
         return self._windows[key]
 
 

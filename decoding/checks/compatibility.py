@@ -61,45 +61,70 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
     by row, and reports the choice to `on_progress`, or else to the log, in one line. Raises IncompatibleModelError with
     the reasons where none agrees with the model.
     """
-    model, own = loaded.model, loaded.model.config._attn_implementation
     _require_known_states(loaded)
     texts, rounds = _make_texts(loaded), _NotingRounds()
-    reasons: list[str] = []
-    with _use_narrow_windows(model):
+    with _use_narrow_windows(loaded.model):
         alone = [_compute_alone(loaded, text) for text in texts]
         if not all(logits.isfinite().all() for logits in alone):
             return  # The engine stops such a model at its first round, with an error of its own.
-        if (
-            _compute_distance(_compute_alone(loaded, texts[1][:-_N_REJECTED]), alone[1][:-_N_REJECTED])
-            > TOLERANCE[loaded.dtype]
-        ):
-            raise IncompatibleModelError(
-                f"{loaded.name} cannot be used: the tokens of {type(model).__name__} see those behind them, so it is an"
-                " encoder (is is_decoder false in its config.json?): choose a causal language model."
-            )
-        for name in _list_candidates(loaded, attention):
-            with silence_transformers():
-                model.set_attn_implementation(own if name == OWN.name else NAMES[name])
-            kind = RowByRowRunner if name == OWN.name else ModelRunner
-            for gathers in (False, True):
-                setattr(model, GATHERS, gathers)
-                runner = kind(model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
-                if isinstance(runner.cache, RecurrentCache):
-                    runner.cache.rounds = rounds
-                reason = _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
-                if reason is None:
-                    break
-            if reason is None:
-                break
-            reasons.append(f"with attention {name!r} {reason}")
-        else:
-            raise IncompatibleModelError(_format_refusal(loaded, attention, reasons))
-        if is_recurrent(model) and has_kernel(loaded.device):
+        _require_causal(loaded, texts[1], alone[1])
+        name, reasons = _choose_backend(loaded, attention, rounds, texts, alone)
+        if is_recurrent(loaded.model) and has_kernel(loaded.device):
             _try_kernel(loaded, rounds, texts, alone)
     if name == OWN.name or reasons:
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
         how = "one row after the other, more slowly" if name == OWN.name else f"with attention {name!r}"
         (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
+
+
+def _require_causal(loaded: LoadedModel, text: list[int], alone: torch.Tensor) -> None:
+    """Raise IncompatibleModelError if the logits `alone` of a text change with the tokens that follow."""
+    shorter = _compute_alone(loaded, text[:-_N_REJECTED])
+    if _compute_distance(shorter, alone[:-_N_REJECTED]) > TOLERANCE[loaded.dtype]:
+        raise IncompatibleModelError(
+            f"{loaded.name} cannot be used: the tokens of {type(loaded.model).__name__} see those behind them, so it is"
+            " an encoder (is is_decoder false in its config.json?): choose a causal language model."
+        )
+
+
+def _choose_backend(
+    loaded: LoadedModel, attention: str, rounds: _NotingRounds, texts: list[list[int]], alone: list[torch.Tensor]
+) -> tuple[str, list[str]]:
+    """Let the model use the first backend that decodes as it does alone; return its name, and what others did wrong.
+
+    Raises IncompatibleModelError if there is none.
+    """
+    own = loaded.model.config._attn_implementation
+    reasons: list[str] = []
+    for name in _list_candidates(loaded, attention):
+        with silence_transformers():
+            loaded.model.set_attn_implementation(own if name == OWN.name else NAMES[name])
+        kind = RowByRowRunner if name == OWN.name else ModelRunner
+        reason = _choose_gathers(loaded, kind, rounds, texts, alone)
+        if reason is None:
+            return name, reasons
+        reasons.append(f"with attention {name!r} {reason}")
+    raise IncompatibleModelError(_format_refusal(loaded, attention, reasons))
+
+
+def _choose_gathers(
+    loaded: LoadedModel,
+    kind: type[ModelRunner],
+    rounds: _NotingRounds,
+    texts: list[list[int]],
+    alone: list[torch.Tensor],
+) -> str | None:
+    """Let attention read pages in place, or gathered if only that is right; return what is wrong with both."""
+    reason = None
+    for gathers in (False, True):
+        setattr(loaded.model, GATHERS, gathers)
+        runner = kind(loaded.model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
+        if isinstance(runner.cache, RecurrentCache):
+            runner.cache.rounds = rounds
+        reason = _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
+        if reason is None:
+            return None
+    return reason
 
 
 class _NotingRounds:

@@ -196,28 +196,35 @@ class RaggedCache(Cache):
 
     def _make_own(self, r: int, row: _RowPages, n_pages: int) -> None:
         """Let a row have `n_pages` pages, and to itself the ones from its length on."""
-        pool, pages = self.pool, row.pages
-        first, offset = divmod(row.length, pool.page_size)
-        changed = before = len(pages)
-        if first < row.n_shared:
-            # What others have is left to them; past the length there is nothing to keep.
-            stays = min(first + (offset > 0), len(pages))
-            pool.give_back(pages[stays:])
-            del pages[stays:]
-            changed = stays
-            if offset and first < len(pages) and not pool.is_own(pages[first]):
-                made = pool.take()
-                pool.copy(pages[first], made)
-                pool.give_back(pages[first:])
-                pages[first] = made
-                changed = first
-            row.n_shared = first
+        pages, n_before = row.pages, len(row.pages)
+        is_shared = row.length // self.pool.page_size < row.n_shared
+        first_changed = self._leave_shared_pages(row) if is_shared else n_before
         try:
             while len(pages) < n_pages:
-                pages.append(pool.take())
+                pages.append(self.pool.take())
         finally:
-            if changed < max(len(pages), before):
-                self.table.write(r, pages, changed)
+            if first_changed < max(len(pages), n_before):
+                self.table.write(r, pages, first_changed)
+
+    def _leave_shared_pages(self, row: _RowPages) -> int:
+        """Leave the pages past a row's length to others, and copy the one in which it ends; return the first changed.
+
+        Past the length there is nothing to keep.
+        """
+        pool, pages = self.pool, row.pages
+        last, n_in_last = divmod(row.length, pool.page_size)
+        n_kept = min(last + (n_in_last > 0), len(pages))
+        pool.give_back(pages[n_kept:])
+        del pages[n_kept:]
+        first_changed = n_kept
+        if n_in_last and last < len(pages) and not pool.is_own(pages[last]):
+            copied = pool.take()
+            pool.copy(pages[last], copied)
+            pool.give_back(pages[last:])
+            pages[last] = copied
+            first_changed = last
+        row.n_shared = last  # only now: where no page was left for a copy, the row shares its last one still
+        return first_changed
 
     def _compute_slots(self, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
         """Return where the tokens of (row, start, end) are, int64 [N] in the order of the spans."""

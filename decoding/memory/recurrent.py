@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -47,6 +47,18 @@ class _Prompt:
     n_rows: int = 1
 
 
+class _LastState(NamedTuple):
+    """The states of a layer after a forward that keeps all of its tokens."""
+
+    state: torch.Tensor
+
+
+class _ConvInputs(NamedTuple):
+    """The packed tokens of a forward as a convolution reads them."""
+
+    inputs: torch.Tensor
+
+
 @dataclass(slots=True)
 class _RowSlot:
     """The slot of a row, its place in the last forward, if it was in it, and the state at the end of its prompt.
@@ -79,7 +91,7 @@ class RecurrentCache(RaggedCache):
         self._row_slots: list[_RowSlot] = []
         self._forward: StateRows | None = None
         self._is_whole = False
-        self._uncommitted: dict[Hashable, torch.Tensor | StateWrites] = {}
+        self._uncommitted: dict[Hashable, StateWrites | _LastState | _ConvInputs] = {}
 
     # A forward ----------------------------------------------------------------------------------------------------
 
@@ -102,7 +114,7 @@ class RecurrentCache(RaggedCache):
     ) -> torch.Tensor:
         """Return the causal convolution [N, C] of the packed tokens `x` [N, C], each after its row's past."""
         C, width = weight.shape
-        self._uncommitted[layer] = x
+        self._uncommitted[layer] = _ConvInputs(x)
         return recurrence.convolve(self._buffer(layer, (width - 1, C), x.dtype), self._rows_now, x, weight, bias)
 
     def recur(
@@ -115,7 +127,7 @@ class RecurrentCache(RaggedCache):
         states, rows = self._buffer(layer, shape, torch.float32), self._rows_now
         if whole is not None and self._is_whole:
             out, last = whole(states[rows.slot])
-            self._uncommitted[layer] = last
+            self._uncommitted[layer] = _LastState(last)
             return out
         read: torch.Tensor
         read, self._uncommitted[layer] = self.rounds.run_tokens(states, rows, tokens())
@@ -132,15 +144,16 @@ class RecurrentCache(RaggedCache):
         if not moved:
             return
         rows = recurrence.select_accepted_rows(self._rows_now, moved)
-        for layer, kept in self._uncommitted.items():
+        for layer, uncommitted in self._uncommitted.items():
             states = self._states.buffers[layer]
-            if isinstance(kept, StateWrites):
-                self.rounds.advance_states(states, rows, kept)
-            elif self._is_whole and kept.dim() == states.dim():
-                assert rows.counts == self._rows_now.counts, "only part of a forward of whole chunks was committed"
-                states[rows.slot] = kept
-            else:
-                recurrence.advance_pasts(states, rows, kept)
+            match uncommitted:
+                case StateWrites():
+                    self.rounds.advance_states(states, rows, uncommitted)
+                case _LastState(state):
+                    assert rows.counts == self._rows_now.counts, "only part of a forward of whole chunks was committed"
+                    states[rows.slot] = state
+                case _ConvInputs(inputs):
+                    recurrence.advance_pasts(states, rows, inputs)
         self._uncommitted = {}
 
     @property
