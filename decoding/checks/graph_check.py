@@ -42,7 +42,7 @@ _N_STEPS = 2  # of a draft model: the first one reads two tokens of a row, and l
 
 @torch.inference_mode()
 class GraphErrors(NamedTuple):
-    """Why the target's graphs must not be used, and why those of what drafts must not; None where they are right."""
+    """Why the target's graphs, and why the graphs of what drafts, must not be used; None where they are right."""
 
     target: str | None
     draft: str | None
