@@ -40,7 +40,6 @@ _SAMPLING = {
 _N_STEPS = 2  # of a draft model: the first one reads two tokens of a row, and later ones read one
 
 
-@torch.inference_mode()
 class GraphErrors(NamedTuple):
     """Why the target's graphs, and why the graphs of what drafts, must not be used; None where they are right."""
 
@@ -61,6 +60,7 @@ def find_errors(target: LoadedModel, pool: RunnerPool, max_batch: int, decode: D
     return GraphErrors(target_error, draft_errors[0] if draft_errors else None)
 
 
+@torch.inference_mode()
 def find_error(graphs: Graphs[Any], prompts: Sequence[Sequence[int]]) -> str | None:
     """Return why a captured graph computes something else than a forward; None if all are right.
 
