@@ -97,11 +97,11 @@ class Arms:
         engine.generate(Request("def f(x):\n    return x\n" * 4, n=2, max_new_tokens=8))
         return engine
 
-    def engine(self, name: str) -> Engine:
+    def get_engine(self, name: str) -> Engine:
         """The engine of an arm that is ours."""
         return self._engines[name]
 
-    def prompts(self, n_tasks: int) -> Iterator[str]:
+    def build_prompts(self, n_tasks: int) -> Iterator[str]:
         """Yield HumanEval prompts in chat form."""
         tokenizer = self.target.tokenizer
         for task in dataset_files.load_bundled_dataset("humaneval").tasks[:n_tasks]:

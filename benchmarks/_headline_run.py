@@ -42,14 +42,14 @@ class HeadlineRun:
             self._open |= dict.fromkeys(self._list_keys(cell), cell.expected_s)
         self._n_parts, self._planned_s, self._started = len(self._open), sum(self._open.values()), time.monotonic()
 
-    def all(self) -> None:
+    def measure_parts(self) -> None:
         """Measure every part. Raises ModelError and EngineError."""
         if VERDICTS in self._open:
             self._store_result(VERDICTS, _measure_verdicts(self._tasks))
         for model in dict.fromkeys(cell.model for cell in CELLS):
             self._measure_model(model)
 
-    def cells(self) -> dict[str, list[MeasuredPrompt]]:
+    def get_prompts_by_cell(self) -> dict[str, list[MeasuredPrompt]]:
         """Return what was measured of each cell of this run, by its name."""
         return {cell.name: [self._results[key] for key in self._list_keys(cell)] for cell in self._cells}
 
@@ -70,12 +70,12 @@ class HeadlineRun:
             every = list(dict.fromkeys([PLAIN, *(arm for cell in cells for arm in list_runnable_arms(cell, peers))]))
             arms = Arms(model, every, self._dtype, "cpu", self._max_tokens, peers)
             if wants_prefix:
-                self._store_result(PREFIX, measure_first_token_ratios(arms.engine(PLAIN)))
+                self._store_result(PREFIX, measure_first_token_ratios(arms.get_engine(PLAIN)))
             for cell in cells:
                 arms.max_tokens = self._max_tokens if cell.whole else min(START, self._max_tokens)
                 names = list_runnable_arms(cell, peers)
                 for key, text in zip(
-                    self._list_keys(cell), islice(arms.prompts(self._tasks), self._tasks), strict=True
+                    self._list_keys(cell), islice(arms.build_prompts(self._tasks), self._tasks), strict=True
                 ):
                     self._store_result(key, _decode(arms, cell, names, text))
 

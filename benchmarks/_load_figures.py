@@ -31,7 +31,7 @@ class MeasuredService:
         return [point for rate, point in self.points.items() if rate is not None]
 
     @property
-    def tried(self) -> list[RateResult]:
+    def results_by_rate(self) -> list[RateResult]:
         """The rates, ascending, with their Pass@First."""
         points = sorted(self.loaded, key=lambda point: point.rate or 0.0)
         return [RateResult(point.rate or 0.0, point.pass_first, point.by_prompt) for point in points]
@@ -39,7 +39,7 @@ class MeasuredService:
     def summarize(self) -> LoadTestResult:
         """What the sentences are about. KeyError before it was measured idle."""
         idle = RateResult(0.0, self.idle.pass_first, self.idle.by_prompt)
-        return LoadTestResult(idle, self.tried)
+        return LoadTestResult(idle, self.results_by_rate)
 
 
 def build_row(point: LoadPoint) -> dict[str, Any]:

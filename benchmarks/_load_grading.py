@@ -29,7 +29,7 @@ class Judge:
         self._extractor = Extractor()
         self._passed: dict[tuple[str, str], bool] = {}
 
-    def sound(self, tasks: Sequence[Task], wanted: int) -> list[Task]:
+    def select_valid_tasks(self, tasks: Sequence[Task], wanted: int) -> list[Task]:
         """The first `wanted` tasks whose own solution does not fail here: `bassline eval` does the same."""
         found: list[Task] = []
         for start in range(0, len(tasks), wanted):
@@ -45,7 +45,7 @@ class Judge:
                 break
         return found[:wanted]
 
-    def asked(self, replies: Sequence[Reply]) -> list[LoadTestRequest]:
+    def judge_replies(self, replies: Sequence[Reply]) -> list[LoadTestRequest]:
         """The requests with their samples judged."""
         answers = [(reply, _get_completion(reply)) for reply in replies]
         programs = [

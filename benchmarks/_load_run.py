@@ -63,7 +63,7 @@ class LoadTest:
         for rate in self._options.rates:
             self._measure_rate(client, rate)
 
-    def document(self, dataset: Dataset) -> dict[str, Any]:
+    def build_document(self, dataset: Dataset) -> dict[str, Any]:
         """The load test: what was measured, and its points."""
         options = self._options
         title = options.name or f"{options.target}, n = {options.n}, {options.budget:g} s"
@@ -171,7 +171,7 @@ class LoadTest:
         lost_to_others: float | None,
         queue: QueueWatch = NO_QUEUE,
     ) -> None:
-        asked = self._judge.asked(replies)
+        asked = self._judge.judge_replies(replies)
         found = build_point(asked, rate, self._options.budget, window_s, elapsed_s)
         found = replace(
             found, lost_to_others=lost_to_others, server_queue_s=queue.mean_s, server_waiting_max=queue.most_waiting

@@ -31,7 +31,7 @@ class Cluster:
     url: str
     _pg_isready: list[str]
 
-    def answers(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether the server accepts connections."""
         return subprocess.run(self._pg_isready, capture_output=True, check=False).returncode == 0
 
@@ -91,7 +91,7 @@ def run_cluster() -> Iterator[str]:
         )  # fmt: skip
     try:
         deadline = time.monotonic() + _START_S
-        while not cluster.answers():
+        while not cluster.is_ready():
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL does not start: {log.read_text().strip()}")
             time.sleep(0.05)

@@ -55,7 +55,7 @@ class _Engine:
     def provenance(self) -> dict[str, str | int | float | None]:
         return {"device": "none"}
 
-    def memory(self) -> dict[ModelSpec | EngineConfig, int]:
+    def count_memory(self) -> dict[ModelSpec | EngineConfig, int]:
         return {}
 
     def generate(self, request: Request, on_update: Any = None, should_cancel: Any = None) -> Completion:

@@ -200,26 +200,26 @@ def _generate_runs(stored: Sequence[Dataset], n: int, rng: random.Random) -> Ite
 
 def _write(session: Session, run: Run, rng: random.Random) -> None:
     done = run.n_tasks if run.state is RunState.FINISHED else rng.randrange(20, run.n_tasks)
-    jobs: list[Any] = []  # rows of run_tasks with their samples, as app/runs/figures.py reads them
+    run_tasks: list[Any] = []  # rows of run_tasks with their samples, as app/runs/figures.py reads them
     assert run.stored_dataset is not None
     all_tasks = run.stored_dataset.tasks
     for position, task in enumerate(all_tasks):
-        job = _TableRow(
+        run_task = _TableRow(
             id=_make_id(run.created_at, rng), run_id=run.id, task_pk=task.id, position=position,
             state=TaskState.SKIPPED, attempt=0, queued_at=run.created_at, task=task,
             **dict.fromkeys((*_MEASURED, *_UNRECORDED_COLUMNS)),
         )  # fmt: skip
-        job.samples = _generate_samples(run, job, task, rng) if position < done else []
-        jobs.append(job)
-    run.figures = figures.compute_figures(run, jobs)
-    curve = figures.compute_curve(run, jobs)
+        run_task.samples = _generate_samples(run, run_task, task, rng) if position < done else []
+        run_tasks.append(run_task)
+    run.figures = figures.compute_figures(run, run_tasks)
+    curve = figures.compute_curve(run, run_tasks)
     tasks = figures.hash_task_ids(task.task_id for task in all_tasks[:done])
     run.curve = RunCurve(n_tasks=done, tasks=tasks, **{name: list(values) for name, values in asdict(curve).items()})
     session.add(run)
     session.flush()
     connection = session.connection()
-    samples = [sample for job in jobs for sample in job.samples]
-    _copy(connection, "run_tasks", _TASK_COLUMNS, jobs)
+    samples = [sample for run_task in run_tasks for sample in run_task.samples]
+    _copy(connection, "run_tasks", _TASK_COLUMNS, run_tasks)
     _copy(connection, "samples", tuple(vars(samples[0])), samples)
 
 

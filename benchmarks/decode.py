@@ -105,7 +105,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{name}: batch {n} at temperature {temperature:g} done, {left:.0f} s left", file=sys.stderr)
         if PLAIN in names:
             report.figures.setdefault(
-                "prefix.first_token_ratio", statistics.median(measure_first_token_ratios(arms.engine(PLAIN)))
+                "prefix.first_token_ratio", statistics.median(measure_first_token_ratios(arms.get_engine(PLAIN)))
             )
     settings = f"{options.tasks} prompts, at most {options.max_tokens} tokens, {options.dtype}"
     print(f"{report.device}; {settings}; memory read at {bandwidth / 1e9:.1f} GB/s")
@@ -135,7 +135,7 @@ def _choose_usual_arms(model: str, device: str) -> list[str]:
 
 def _measure(arms: Arms, n_tasks: int, n: int, temperature: float) -> dict[str, list[Speed]]:
     speeds: dict[str, list[Speed]] = defaultdict(list)
-    for prompt in arms.prompts(n_tasks):
+    for prompt in arms.build_prompts(n_tasks):
         for arm in arms.names:
             speeds[arm].append(arms.run(arm, prompt, n, temperature))
     return speeds

@@ -34,7 +34,7 @@ from app.core.provenance import get_process_provenance
 from benchmarks import _headline_rows, _llamacpp
 from benchmarks._arms import choose_attention, choose_dtype
 from benchmarks._decode_figures import LLAMA_CPP
-from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
+from benchmarks._headline_plan import CELLS, MAX_TOKENS, PREFIX, VERDICTS
 from benchmarks._headline_rows import IncomparableError, MeasuredPrompt, RowComparison
 from benchmarks._headline_run import HeadlineRun
 from benchmarks._report import Report, build_parser, compute_quartiles, print_table
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
             _headline_rows.load_stored_rows(options.against, device, report.settings) if options.against else ([], None)
         )
         run = HeadlineRun(report.settings)
-        run.all()
+        run.measure_parts()
         report.rows = _build_rows(run, report.settings)
         comparisons = _headline_rows.compare_rows(report.rows, before)
         fallen = _confirm_fallen_rows(comparisons, before, report.settings)
@@ -118,7 +118,7 @@ def _describe_processor() -> str:
 
 def _add_figures(report: Report, run: HeadlineRun) -> None:
     """Add figures and the load to the report, and why there are no verdicts if there are none."""
-    cells = run.cells()
+    cells = run.get_prompts_by_cell()
     if not run.get_result(VERDICTS)["ours"]:
         report.settings["not_run"][VERDICTS] = "the sandbox does not work here: see bassline sandbox selftest"
     report.figures = _headline_rows.flatten_figures(CELLS, cells, report.rows)
@@ -132,7 +132,7 @@ def _add_figures(report: Report, run: HeadlineRun) -> None:
 
 def _build_rows(run: HeadlineRun, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of what a run measured."""
-    found = [*_headline_rows.build_decoding_rows(CELLS, run.cells(), settings["dtype"])]
+    found = [*_headline_rows.build_decoding_rows(CELLS, run.get_prompts_by_cell(), settings["dtype"])]
     if ratios := run.get_result(PREFIX):
         found.append(_headline_rows.build_prefix_row(ratios))
     judged = run.get_result(VERDICTS)
@@ -150,7 +150,7 @@ def _confirm_fallen_rows(
         return []
     print(f"{len(once)} of {len(comparisons)} ratios fell, so their prompts are measured again:", file=sys.stderr)
     second = HeadlineRun(settings, {_headline_rows.get_part(row) for row in once})
-    second.all()
+    second.measure_parts()
     return [
         each
         for each in _headline_rows.compare_rows(_build_rows(second, settings), before)
@@ -195,7 +195,9 @@ def _print_comparison(
 def _parse_options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = build_parser("headline", __doc__)
     parser.add_argument("--tasks", type=int, default=6, help="HumanEval prompts, and rounds of verdicts (default 6)")
-    parser.add_argument("--max-tokens", type=int, default=WHOLE, help=f"tokens of an answer at most (default {WHOLE})")
+    parser.add_argument(
+        "--max-tokens", type=int, default=MAX_TOKENS, help=f"tokens of an answer at most (default {MAX_TOKENS})"
+    )
     against = "earlier reports: exit with 1 if a ratio fell below the first of them that was measured on such a machine"
     parser.add_argument("--against", metavar="FILE", nargs="+", type=Path, default=[], help=against)
     return parser, parser.parse_args(argv)

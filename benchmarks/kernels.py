@@ -79,7 +79,7 @@ class AttentionInputs:
         ends = [a + b for a, b in zip(lengths, counts, strict=True)]
         self.longest, page_size = max(ends), _PAGE_SIZE[device.type]
         table = shuffle_pages(len(ends), self.longest, page_size).to(device)
-        self.rows = RaggedRows.of(lengths, counts, device, table, page_size)
+        self.rows = RaggedRows.build(lengths, counts, device, table, page_size)
         R, N = len(lengths), sum(counts)
         self.q = torch.randn(N, shape.n_heads, shape.D, device=device, dtype=dtype)
         self.dense = torch.randn(2, R, shape.n_kv_heads, self.longest, shape.D, device=device, dtype=dtype)
@@ -96,7 +96,7 @@ class AttentionInputs:
         """Return [N, Hq, D] of one of our variants."""
         return verify(self.q, self.k, self.v, self.rows, self.scale)
 
-    def sdpa(self) -> Callable[[], torch.Tensor]:
+    def build_sdpa(self) -> Callable[[], torch.Tensor]:
         """Return PyTorch's attention on the packed tiles of all rows, which must have equal numbers of tokens."""
         k, v = self.dense
         R, Hkv, L, D = k.shape
@@ -108,7 +108,7 @@ class AttentionInputs:
         mask = torch.zeros(visible.shape, device=tile.device, dtype=tile.dtype).masked_fill_(~visible, float("-inf"))
         return partial(F.scaled_dot_product_attention, tile, k, v, attn_mask=mask, scale=self.scale)
 
-    def flash(self) -> Callable[[], torch.Tensor] | None:
+    def build_flash(self) -> Callable[[], torch.Tensor] | None:
         """Return FlashAttention over the same rows, if it is installed."""
         try:
             from flash_attn import flash_attn_with_kvcache  # noqa: PLC0415
@@ -120,7 +120,7 @@ class AttentionInputs:
         ends = self.rows.length + self.rows.count
         return partial(flash_attn_with_kvcache, q, k, v, cache_seqlens=ends, causal=True, softmax_scale=self.scale)
 
-    def flex(self) -> Callable[[], torch.Tensor]:
+    def build_flex(self) -> Callable[[], torch.Tensor]:
         """Return FlexAttention over the same rows, compiled."""
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: PLC0415
 
@@ -186,11 +186,11 @@ def sweep(
         arms: dict[str, list[Callable[[], torch.Tensor]]] = {
             name: [partial(p.run, variant) for p in problems] for name, variant in ours.items()
         }
-        arms["sdpa"] = [p.sdpa() for p in problems]
-        if flash := [run for p in problems if (run := p.flash())]:
+        arms["sdpa"] = [p.build_sdpa() for p in problems]
+        if flash := [run for p in problems if (run := p.build_flash())]:
             arms["flash_attn"] = flash
         if device.type == "cuda" and (batch, context) == (8, 2048):  # each shape compiles for seconds
-            arms["flex"] = [p.flex() for p in problems]
+            arms["flex"] = [p.build_flex() for p in problems]
         row: dict[str, Any] = {"batch": batch, "context": context, "k+1": T}
         for name in (*ours, *OTHERS):
             seconds = _time_arm(name, arms.get(name, []), device, is_ours=name in ours)

@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     except (DatasetError, SandboxUnavailableError, BasslineError) as error:
         parser.exit(2, f"{error}\n")
     wanted = count_prompts(options.rates, options.duration, options.budget)
-    prompts = judge.sound(shuffle_tasks(dataset.tasks, options.seed), wanted)
+    prompts = judge.select_valid_tasks(shuffle_tasks(dataset.tasks, options.seed), wanted)
     load = LoadTest(options, prompts, judge)
     interrupted = False
     try:
@@ -78,7 +78,9 @@ def main(argv: list[str] | None = None) -> int:
         parser.exit(1, f"{error}\n")
     finally:
         judge.close()
-    _print_report(options, load, dataset).write(options.json)
+    report = _build_report(options, load, dataset)
+    _print_report(options, load, report)
+    report.write(options.json)
     return int(interrupted)
 
 
@@ -90,14 +92,18 @@ def _load_dataset(name: str) -> Dataset:
     return Dataset(stored.name, tuple(to_evaluation_task(task) for task in stored.tasks), stored.sha256)
 
 
-def _print_report(options: argparse.Namespace, load: LoadTest, dataset: Dataset) -> LoadReport:
-    """Prints the table and the conclusions. Returns the report."""
+def _build_report(options: argparse.Namespace, load: LoadTest, dataset: Dataset) -> LoadReport:
     settings = {key: value for key, value in vars(options).items() if key != "token"}
     report = LoadReport("load", load.device, settings | {"prompts": len(load.prompts), "provenance": load.provenance})
     measured = load.measured
-    report.load_tests = [load.document(dataset)] if measured.loaded else []
+    report.load_tests = [load.build_document(dataset)] if measured.loaded else []
     report.rows = [build_row(point) for point in measured.points.values()]
     report.figures = compute_figures(measured)
+    return report
+
+
+def _print_report(options: argparse.Namespace, load: LoadTest, report: LoadReport) -> None:
+    """Prints the table and the conclusions, beside a report that goes to stdout to stderr."""
     out = sys.stderr if options.json == "-" else sys.stdout
     with contextlib.redirect_stdout(out):
         print(
@@ -106,11 +112,10 @@ def _print_report(options: argparse.Namespace, load: LoadTest, dataset: Dataset)
         )
         print_table(report.rows)
         print("\nPass@First by requests per second:")
-        for line in draw_quality(measured):
+        for line in draw_quality(load.measured):
             print(line)
-        for line in (*build_sentences(measured), *load.faults):
+        for line in (*build_sentences(load.measured), *load.faults):
             print(line)
-    return report
 
 
 def _parse_options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:

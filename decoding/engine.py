@@ -14,36 +14,25 @@ The loop is `loop/scheduler.py` and `loop/step.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from functools import cached_property, partial
+from functools import cache, partial
 from typing import Any
 
-import torch
-from jinja2 import TemplateError
-
 from decoding.acceptance.registry import make_rule
-from decoding.attention.backends import get_backend
-from decoding.attention.recurrence import is_recurrent
-from decoding.attention.runner_pool import RunnerPool, Runners
-from decoding.checks import calibration, self_check
-from decoding.checks.graph_check import find_error
-from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
+from decoding.attention.runner_pool import RunnerPool
+from decoding.checks.graph_check import find_errors
+from decoding.checks.measurements import EngineMeasurements
+from decoding.checks.self_check import warn_about_disabled
 from decoding.config import EngineConfig, parse_draft_length
 from decoding.costs.costs import Costs
-from decoding.costs.verify import SIZES, VerifyCost, measure_verify_cost
-from decoding.draft_length.goodput import AcceptanceModel
-from decoding.draft_length.policies import BassLength, DraftLengthPolicy, FixedLength, GoodputLength, TableLength
-from decoding.draft_length.profiles import Profile, find_profile
-from decoding.drafters.answers import AnswerIndex
-from decoding.drafters.registry import make_drafter, parse_drafter
+from decoding.draft_length.profiles import load_profile
+from decoding.drafters.registry import parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
-from decoding.loop.admission import SampleLengthModel
-from decoding.loop.batch import Batch
-from decoding.loop.intake import EarliestDeadlineIntake, InOrderIntake, Intake
-from decoding.loop.scheduler import Outcome, Scheduler
-from decoding.loop.step import Decoder
+from decoding.loop.decoding_loop import DecodingLoop
+from decoding.loop.scheduler import Outcome
+from decoding.loop.warm_up import list_warm_up_requests
 from decoding.memory.pages import PAGE_SIZE
 from decoding.memory.store import KVStore
+from decoding.models import chat
 from decoding.models.device import get_device_name
 from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import NoMemoryError
@@ -52,10 +41,9 @@ from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import check_same_tokenizer
 from decoding.models.memory import count_weight_bytes
 from decoding.models.pool import ModelPool
-from decoding.models.threads import use_all_threads, use_one_thread
 from decoding.models.trained_heads import LoadedHead
 from decoding.prepare import load_head, load_model, refuse_recurrent_draft
-from decoding.provenance import collect_provenance
+from decoding.provenance import collect_provenance, select_profile_key
 from decoding.request import (
     Calibration,
     Completion,
@@ -65,16 +53,10 @@ from decoding.request import (
     RequestError,
     ShouldCancel,
     ShouldCancelRequest,
-    Update,
 )
 from decoding.state.token_text import check_known, decode_tokens
 
 _models = ModelPool()
-# Length of a warm-up prompt without repeated tokens.
-_N_DISTINCT_TOKENS = 32
-# The most rows of a verify that is timed.
-_DUMMY_ROWS = 8
-_MakeIntake = Callable[[Scheduler], Intake]
 
 
 class Engine:
@@ -107,31 +89,31 @@ class Engine:
         self.draft = draft
         self.head = head
         self._drafter = parse_drafter(config.drafter)
-        self._rule = make_rule(config.acceptance)
-        # With 8-bit weights ONNX Runtime's pool computes between PyTorch's operations. The context covers each round
-        # and not a whole batch, because callers do work of their own between two rounds.
-        self._threads = use_one_thread if target.weights == "int8" else use_all_threads
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
-        self._acceptance = AcceptanceModel(1 if head is None else head.head.n_proposed)
-        self.costs = Costs(1 + (draft is not None or head is not None), self._measure_verify_cost)
-        self._lengths = SampleLengthModel()
-        self._answers = AnswerIndex()
-        if graphs is None:
-            # Not with recurrent layers: what they read and commit depends on how many tokens each row has.
-            graphs = target.device.type == "cuda" and all(
-                get_backend(each.model).supports_graphs and not is_recurrent(each.model) for each in self._loaded
-            )
+        measure_verify = lambda: self._measurements.get_verify_cost()  # noqa: E731, PLW0108 - made below, over the pool
+        self.costs = Costs(1 + (draft is not None or head is not None), measure_verify)
         self._disabled = {name: why for each in self._loaded for name, why in each.disabled.items()}
+        rule = make_rule(config.acceptance)
         self._pool = RunnerPool(
             target,
             draft,
-            self._rule,
+            rule,
             config.max_batch,
             graphs=graphs,
             disabled=self._disabled,
             costs=self.costs,
             store=KVStore(target.device, page_size or PAGE_SIZE[target.device.type], kv_bytes),
             head=head,
+        )
+        self._measurements: EngineMeasurements = EngineMeasurements(target, self._pool)
+        self._loop = DecodingLoop(
+            config,
+            target,
+            rule,
+            self._pool,
+            self.costs,
+            tokens_per_step=1 if head is None else head.head.n_proposed,
+            load_profile=cache(lambda: load_profile(self.profile_key, config.target)),
         )
 
     @classmethod
@@ -150,7 +132,7 @@ class Engine:
             engine.warm_up()
             if target.device.type == "cuda":
                 engine.check_graphs()
-                self_check.warn_about_disabled(engine._disabled, get_device_name(target.device))
+                warn_about_disabled(engine._disabled, get_device_name(target.device))
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -184,20 +166,7 @@ class Engine:
         The template can read `template_kwargs`, such as enable_thinking. Raises RequestError for messages or values
         that the template refuses.
         """
-        values = template_kwargs or {}
-        try:
-            text: str = self.target.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, **values
-            )
-        except TemplateError as error:  # many templates refuse an order of roles
-            raise RequestError(f"messages do not fit the chat template of {self.target.name}: {error}") from None
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            if not values:
-                raise
-            raise RequestError(
-                f"chat_template_kwargs do not fit the chat template of {self.target.name}: {error}"
-            ) from None
-        return text + reply_prefix
+        return chat.render_chat(self.target, messages, template_kwargs or {}) + reply_prefix
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of token ids, special tokens included. Raises RequestError for an invalid token id."""
@@ -220,12 +189,9 @@ class Engine:
     @property
     def batch_invariant(self) -> bool:
         """Whether a token's logits do not depend on its batch here, so that a repeat gives the same texts."""
-        with self._threads():
-            return self.target.measured_once(
-                "batch_invariant", lambda: is_batch_invariant(self._pool.make_runner(self.target, MIN_ROWS))
-            )
+        return self._measurements.is_batch_invariant()
 
-    def memory(self) -> dict[ModelSpec | EngineConfig, int]:
+    def count_memory(self) -> dict[ModelSpec | EngineConfig, int]:
         """Return the bytes that the engine keeps: of each model, and, under its configuration, of caches and graphs.
 
         So a model that several engines share can be counted once.
@@ -246,14 +212,10 @@ class Engine:
         Raises RequestError when the prompt does not leave room for one token, BrokenModelError when the logits are
         not numbers.
         """
-
-        def on_update_of(_position: int, updates: Sequence[Update]) -> None:
-            if on_update is not None:
-                on_update(updates)
-
+        publish = None if on_update is None else lambda _position, updates: on_update(updates)
         cancels = None if should_cancel is None else lambda _position: should_cancel()
         max_samples = min(request.n, self.config.max_batch)
-        ((_, outcome),) = self._decode(self._make_ordered_intake([request]), max_samples, on_update_of, cancels)
+        ((_, outcome),) = self._loop.decode_in_order([request], max_samples, publish, cancels)
         if isinstance(outcome, RequestError):
             raise outcome
         return outcome
@@ -271,7 +233,7 @@ class Engine:
         there is no memory, yields its RequestError. A request ends before the next round once
         `should_cancel` returns True for its position. Raises BrokenModelError.
         """
-        return self._decode(self._make_ordered_intake(requests), self.config.max_batch, on_update, should_cancel)
+        return self._loop.decode_in_order(requests, self.config.max_batch, on_update, should_cancel)
 
     def serve(
         self,
@@ -288,101 +250,28 @@ class Engine:
         """
         # Kept graphs are sized for max_batch.
         max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, MAX_SERVED)
-        return self._decode(self._make_arrival_intake(requests), max_samples, on_update, should_cancel)
+        return self._loop.decode_as_they_arrive(requests, max_samples, on_update, should_cancel)
 
-    def _make_ordered_intake(self, requests: Iterable[Request]) -> _MakeIntake:
-        return lambda scheduler: InOrderIntake(requests, self.target, scheduler.has_place, scheduler.has_room)
+    # Measurements -------------------------------------------------------------------------------------------------
 
-    def _make_arrival_intake(self, requests: Iterable[Request | None]) -> _MakeIntake:
-        return lambda scheduler: EarliestDeadlineIntake(requests, self.target, scheduler.admission())
-
-    @torch.inference_mode()
-    def _decode(
-        self,
-        make_intake: _MakeIntake,
-        max_samples: int,
-        on_update: OnBatchUpdate | None,
-        should_cancel: ShouldCancelRequest | None,
-    ) -> Iterator[Outcome]:
-        _ = self.costs.rounds  # measured before the clock of a request starts
-        policy = self._make_policy()
-        with ExitStack() as held:
-            with self._threads():
-                runners = held.enter_context(self._pool.acquire(max_samples))
-            decoder = Decoder(self._make_batch(runners, max_samples, policy), self.target, policy, self.costs)
-            scheduler = Scheduler(decoder, runners, self.costs, self._lengths, on_update, should_cancel)
-            outcomes = scheduler.run(make_intake(scheduler))
-            yield from iter(self._threads()(partial(next, outcomes, None)), None)
-
-    def _make_batch(self, runners: Runners, max_samples: int, policy: DraftLengthPolicy) -> Batch:
-        drafter = make_drafter(self._drafter, runners.draft, self._answers, policy.draw)
-        shares_rows = runners.shares_rows and (self._rule.allows_shared_drafts or not drafter.draws_tokens)
-        return Batch(
-            self.target, runners.target, drafter, runners.memory, max_samples=max_samples, shares_rows=shares_rows
-        )
-
-    @torch.inference_mode()
     def calibrate(self) -> Calibration:
         """Return how fast the machine is now. Takes less than a second on a CPU, and does not change later texts.
 
         Not to be called while requests are decoded: it would take their time.
         """
-        with self._pool.acquire(_DUMMY_ROWS) as runners:
-            verify = self._threads()(runners.target.verify_dummy)
-            return calibration.calibrate(verify, self.target.device, self.target.dtype)
-
-    # Draft lengths and their costs --------------------------------------------------------------------------------
-
-    def _make_policy(self) -> DraftLengthPolicy:
-        """Return the policy that the configuration names, in its starting state."""
-        match self.config.draft_length:
-            case "goodput":
-                return GoodputLength(self._acceptance, self.costs.rounds, looks_up=self._drafter.looks_up)
-            case "bass":
-                return BassLength()
-            case "table":
-                return TableLength(self._profile)
-            case fixed:
-                return FixedLength(parse_draft_length(fixed) or 0)
-
-    @cached_property
-    def _profile(self) -> Profile:
-        profile = find_profile(self.profile_key)
-        if profile is None:
-            raise RequestError(
-                "draft_length is 'table' and there is no profile of this target, drafter and device: make one with "
-                f"`bassline bench profile --target {self.config.target} --drafter {self.config.drafter}`"
-            )
-        return profile
+        return self._measurements.calibrate()
 
     @property
     def profile_key(self) -> dict[str, str]:
         """What a draft-length profile depends on."""
-        facts = self.provenance()
-        names = ("target", "target_sha256", "draft_sha256", "device", "threads", "dtype", "torch")
-        return {
-            "drafter": self.config.drafter,
-            "acceptance": self.config.acceptance,
-            **{name: str(facts[name]) for name in names},
-        }
-
-    def _measure_verify_cost(self) -> VerifyCost:
-        if self._pool.has_graphs:  # which are this engine's own
-            return self._time_verifies()
-        return self.target.measured_once("verify_cost", self._time_verifies)
-
-    @torch.inference_mode()
-    def _time_verifies(self) -> VerifyCost:
-        longest = min(SIZES[-1], self.target.context_length - 1)
-        with self._threads(), self._pool.acquire(_DUMMY_ROWS) as runners:
-            return measure_verify_cost(lambda n_tokens: runners.target.verify_dummy(min(n_tokens, longest)))
+        return select_profile_key(self.config, self.provenance())
 
     def serving_costs(self) -> dict[str, float]:
         """Return the seconds of a round and of a prompt token, measured at loading and since.
 
         Costs nothing. A service that admits requests before any was decoded relies on these.
         """
-        return {"round_s": self.costs.known_round_s(), "prompt_token_s": self.costs.known_prompt_s(1)}
+        return {"round_s": self.costs.get_known_round_s(), "prompt_token_s": self.costs.get_known_prompt_s(1)}
 
     # Loading ------------------------------------------------------------------------------------------------------
 
@@ -394,30 +283,18 @@ class Engine:
         """
         fixed = parse_draft_length(self.config.draft_length)
         self._pool.capture(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
-        different = tuple(range(_N_DISTINCT_TOKENS))
-        self.generate(Request(prompt=different, max_new_tokens=1, prompt_logprobs=0))
-        self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 12, n=2, max_new_tokens=8))
-        if self._drafter.looks_up and (self.draft or self.head):
-            # After tokens that are all different a lookup finds nothing, so the model drafts.
-            self.generate(Request(prompt=different, n=2, max_new_tokens=8))
+        for request in list_warm_up_requests(self._drafter):
+            self.generate(request)
         self.provenance()
 
     def check_graphs(self) -> None:
         """Compare what graphs compute with forwards without; switch off what differs or fails."""
-        pool = self._pool
-        if not pool.has_graphs:
-            return
-        # The target's graphs come first, then the ones of what drafts.
-        errors = [self_check.check_rounds(self.target, pool.make_runner(self.target, 1), self.generate_many)]
-        if errors == [None]:
-            prompts = self_check.encode_probes(self.target)
-            with pool.acquire(self.config.max_batch) as runners:
-                errors = [find_error(graphs, prompts) for graphs in runners.graphs]
-        if errors[0] is not None:
-            self._disabled["graphs"] = errors[0]
-            pool.drop_graphs()
+        errors = find_errors(self.target, self._pool, self.config.max_batch, self.generate_many)
+        if errors.target is not None:
+            self._disabled["graphs"] = errors.target
+            self._pool.drop_graphs()
             self.costs.forget_rounds()  # they were learnt in graphs
             self.warm_up()
-        elif errors[-1] is not None:
-            self._disabled["draft graphs"] = errors[-1]
-            pool.drop_draft_graphs()
+        elif errors.draft is not None:
+            self._disabled["draft graphs"] = errors.draft
+            self._pool.drop_draft_graphs()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 import transformers
 
 from decoding.attention.backends import get_backend
+from decoding.config import EngineConfig
 from decoding.models.device import get_device_name
 from decoding.models.loaded import LoadedModel
 from decoding.models.threads import count_threads
@@ -31,6 +34,16 @@ def collect_provenance(
         "attention": get_backend(target.model).name,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
+    }
+
+
+def select_profile_key(config: EngineConfig, facts: Mapping[str, object]) -> dict[str, str]:
+    """Return what a draft-length profile depends on, of a configuration and the provenance of its engine."""
+    names = ("target", "target_sha256", "draft_sha256", "device", "threads", "dtype", "torch")
+    return {
+        "drafter": config.drafter,
+        "acceptance": config.acceptance,
+        **{name: str(facts[name]) for name in names},
     }
 
 

@@ -17,14 +17,14 @@ class StreamedText:
         self._stop = tuple(stop)
         self._longest_stop = max(map(len, self._stop), default=0)
         self._text = ""
-        self._held = 0
+        self._n_held_back = 0
         self.stop_string = ""
         """The stop string that ended the text; empty while none did."""
 
     @property
     def text(self) -> str:
         """The text so far."""
-        return self._text[: len(self._text) - self._held]
+        return self._text[: len(self._text) - self._n_held_back]
 
     def append(self, piece: str) -> bool:
         """Add a piece; return True when it completed a stop string."""
@@ -34,14 +34,14 @@ class StreamedText:
         if found:
             _, at, self.stop_string = min(found)
             self._text = self._text[:at]
-            self._held = 0
+            self._n_held_back = 0
             return True
-        self._held = self._measure_possible_stop()
+        self._n_held_back = self._measure_possible_stop()
         return False
 
     def close(self) -> None:
         """End the text: what was held back as a possible stop string belongs to it after all."""
-        self._held = 0
+        self._n_held_back = 0
 
     def _measure_possible_stop(self) -> int:
         for n in range(min(self._longest_stop - 1, len(self._text)), 0, -1):

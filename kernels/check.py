@@ -47,16 +47,14 @@ class AttentionShape:
     dtype: torch.dtype
 
 
-def find_failures(
-    shape: AttentionShape, attention: str, device: torch.device, page_size: int = _PAGE_SIZE
-) -> dict[str, str]:
+def find_failures(shape: AttentionShape, attention: str, device: torch.device) -> dict[str, str]:
     """Return the reason for each kernel of backend `attention` that fails here, by name; empty if all are right."""
     checks: dict[str, Callable[[], None]] = {
-        attention: lambda: _check_attention(attention, shape, device, page_size),
-        "kv_scatter": lambda: _check_scatter(shape, device, page_size),
+        attention: lambda: _check_attention(attention, shape, device),
+        "kv_scatter": lambda: _check_scatter(shape, device),
         "accept": lambda: _check_accept(device),
         "rms_norm": lambda: _check_rms_norm(shape, device),
-        "rotary": lambda: _check_rotary(shape, device, page_size),
+        "rotary": lambda: _check_rotary(shape, device),
         "silu_mul": lambda: _check_silu_mul(shape, device),
     }
     failed = {}
@@ -64,11 +62,11 @@ def find_failures(
         try:
             check()
         except Exception as error:  # compilers and drivers raise errors of many types
-            failed[name] = (str(error).strip() or type(error).__name__).splitlines()[0]
+            failed[name] = _get_first_line(error)
     return failed
 
 
-def check_recurrence(like: recurrence.Tokens, device: torch.device) -> str | None:
+def check_recurrence(like: recurrence.TokenInputs, device: torch.device) -> str | None:
     """Return why the kernel of recurrent layers must not be used for tokens of the form of `like`; None if it may."""
     make, n = torch.Generator().manual_seed(3), sum(_COUNTS)
     (heads, values), keys = like.v.shape[1:], like.k.shape[2]
@@ -79,7 +77,7 @@ def check_recurrence(like: recurrence.Tokens, device: torch.device) -> str | Non
     states = torch.randn(len(_COUNTS), heads, keys, values, generator=make).to(device)
     decay = torch.rand(n, *like.decay.shape[1:], generator=make).to(device)
     beta = None if like.beta is None else torch.rand(n, heads, generator=make).to(device)
-    tokens = recurrence.Tokens(q, k, v, decay, beta)
+    tokens = recurrence.TokenInputs(q, k, v, decay, beta)
     try:
         results = []
         for module in (recurrence, recurrent_rounds):
@@ -89,8 +87,12 @@ def check_recurrence(like: recurrence.Tokens, device: torch.device) -> str | Non
             results.append((out, mine))
         off = max((a - b).abs().max() for a, b in zip(*results, strict=True))
     except Exception as error:  # compilers and drivers raise errors of many types
-        return (str(error).strip() or type(error).__name__).splitlines()[0]
+        return _get_first_line(error)
     return None if off <= 1e-3 else f"differs from its reference by {off:.2g}"  # NaN differs too
+
+
+def _get_first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def shuffle_pages(n_rows: int, n_tokens: int, page_size: int, make: torch.Generator | None = None) -> torch.Tensor:
@@ -108,21 +110,21 @@ def build_pool(states: Sequence[torch.Tensor], table: torch.Tensor, page_size: i
     return pool
 
 
-def _check_attention(name: str, shape: AttentionShape, device: torch.device, page_size: int) -> None:
+def _check_attention(name: str, shape: AttentionShape, device: torch.device) -> None:
     """Compare with float32: the error may be twice the error of PyTorch in the same dtype (FlashAttention's bound)."""
     block = verify_attention.choose_block_n(shape.dim, shape.dtype.itemsize)
     lengths = [0, 1, block - 1, block, block + 1, 3 * block + 5]
     make = torch.Generator().manual_seed(0)
     ends, n_heads = [sum(each) for each in zip(lengths, _COUNTS, strict=True)], shape.n_kv * shape.group
     q = torch.randn(n_heads, sum(_COUNTS), shape.dim, generator=make).to(device, shape.dtype).transpose(0, 1)
-    table = shuffle_pages(len(lengths), max(ends), page_size, make)
+    table = shuffle_pages(len(lengths), max(ends), _PAGE_SIZE, make)
     k, v = (
-        build_pool([torch.randn(shape.n_kv, end, shape.dim, generator=make) for end in ends], table, page_size).to(
+        build_pool([torch.randn(shape.n_kv, end, shape.dim, generator=make) for end in ends], table, _PAGE_SIZE).to(
             device, shape.dtype
         )
         for _ in range(2)
     )
-    rows, scale = RaggedRows.of(lengths, _COUNTS, device, table.to(device), page_size), shape.dim**-0.5
+    rows, scale = RaggedRows.build(lengths, _COUNTS, device, table.to(device), _PAGE_SIZE), shape.dim**-0.5
     verify = BACKENDS[name].load()
     for window in (None, block // 2 + 1):
         exact = reference.verify_attention(q.float(), k.float(), v.float(), rows, scale, window)
@@ -132,10 +134,10 @@ def _check_attention(name: str, shape: AttentionShape, device: torch.device, pag
             raise WrongKernelError(f"differs from its reference by {ours:.2g}, PyTorch by {theirs:.2g}")
 
 
-def _check_scatter(shape: AttentionShape, device: torch.device, page_size: int) -> None:
+def _check_scatter(shape: AttentionShape, device: torch.device) -> None:
     make = torch.Generator().manual_seed(1)
-    slot = torch.tensor([1, 2 * page_size - 1, 3 * page_size, -1, -page_size, 4 * page_size], device=device)
-    cache = torch.randn(2, 4, shape.n_kv, page_size, shape.dim, generator=make).to(device, shape.dtype)
+    slot = torch.tensor([1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE], device=device)
+    cache = torch.randn(2, 4, shape.n_kv, _PAGE_SIZE, shape.dim, generator=make).to(device, shape.dtype)
     new = torch.randn(2, shape.n_kv, 6, shape.dim, generator=make).to(device, shape.dtype).transpose(1, 2)
     expected = cache.clone()
     reference.write_kv(expected[0], expected[1], new[0], new[1], slot)
@@ -155,15 +157,15 @@ def _check_rms_norm(shape: AttentionShape, device: torch.device) -> None:
             _require_close(ours, right)
 
 
-def _check_rotary(shape: AttentionShape, device: torch.device, page_size: int) -> None:
+def _check_rotary(shape: AttentionShape, device: torch.device) -> None:
     make = torch.Generator().manual_seed(5)
-    slot = torch.tensor([1, 2 * page_size - 1, 3 * page_size, -1, -page_size, 4 * page_size], device=device)
+    slot = torch.tensor([1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE], device=device)
     n_heads = shape.n_kv * (shape.group + 2)
     heads = torch.randn(6, n_heads * shape.dim, generator=make).to(device, shape.dtype)
     cos, sin = (
         angle.repeat(1, 2).to(device, shape.dtype) for angle in torch.rand(2, 6, shape.dim // 2, generator=make)
     )
-    pools = torch.randn(2, 4, shape.n_kv, page_size, shape.dim, generator=make).to(device, shape.dtype)
+    pools = torch.randn(2, 4, shape.n_kv, _PAGE_SIZE, shape.dim, generator=make).to(device, shape.dtype)
     expected = pools.clone()
     right = reference.rotate_and_write(heads, cos, sin, expected[0], expected[1], slot)
     _require_close(rotary.rotate_and_write(heads, cos, sin, pools[0], pools[1], slot), right)

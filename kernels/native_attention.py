@@ -72,7 +72,7 @@ def attend_native(
     """
     N, Hq, D = q.shape
     _, Hkv, page_size, Dv = v.shape
-    table = rows.table
+    table = rows.pages
     R, n_pages = table.shape
     assert q.dtype == k.dtype == v.dtype, "queries, keys and values differ in type"
     assert table.dtype == torch.int32
@@ -84,7 +84,7 @@ def attend_native(
         raise KernelError(f"its heads have {max(D, Dv)} numbers, and the kernel takes {_MAX_DIM} at most")
     q = q if q.stride(-1) == 1 else q.contiguous()
     out = q.new_empty(N, Hq, Dv)
-    held = None if sinks is None else sinks.float().contiguous()
+    sinks_f32 = None if sinks is None else sinks.float().contiguous()
     problem = _Problem(
         q=q.data_ptr(),
         k=k.data_ptr(),
@@ -99,7 +99,7 @@ def attend_native(
         length=rows.length.data_ptr(),
         blocks=table.data_ptr(),
         position=rows.position.data_ptr(),
-        sinks=None if held is None else held.data_ptr(),
+        sinks=None if sinks_f32 is None else sinks_f32.data_ptr(),
         n_rows=R,
         n_kv=Hkv,
         group=Hq // Hkv,
@@ -128,20 +128,20 @@ def scatter(
     """Write each token's keys and values to its slot, as `kv_scatter` does on a GPU; skip slots outside the pool."""
     assert slot.dtype == torch.int64
     assert slot.is_contiguous()
-    for held, new in ((keys, new_keys), (values, new_values)):
+    for pool, new in ((keys, new_keys), (values, new_values)):
         N, H, D = new.shape
-        n_pages, _, page_size, _ = held.shape
+        n_pages, _, page_size, _ = pool.shape
         assert len(slot) == N
-        assert (held.shape[1], held.shape[3], held.dtype) == (H, D, new.dtype)
-        assert held.stride(3) == 1
+        assert (pool.shape[1], pool.shape[3], pool.dtype) == (H, D, new.dtype)
+        assert pool.stride(3) == 1
         states = new if new.stride(-1) == 1 else new.contiguous()
-        size = held.element_size()
-        load_library(held.dtype).scatter(
-            ctypes.c_void_p(held.data_ptr()),
+        size = pool.element_size()
+        load_library(pool.dtype).scatter(
+            ctypes.c_void_p(pool.data_ptr()),
             ctypes.c_void_p(states.data_ptr()),
             ctypes.c_void_p(slot.data_ptr()),
             *map(ctypes.c_int64, (n_pages * page_size, page_size, N, H, D * size)),
-            *(ctypes.c_int64(stride * size) for stride in (*held.stride()[:3], *states.stride()[:2])),
+            *(ctypes.c_int64(stride * size) for stride in (*pool.stride()[:3], *states.stride()[:2])),
         )
 
 

@@ -26,7 +26,7 @@ import torch
 from kernels.upload import upload
 
 
-class Tokens(NamedTuple):
+class TokenInputs(NamedTuple):
     """What N packed tokens bring, in float32. H heads share G queries and keys, neighbours first."""
 
     q: torch.Tensor  # [N, G, K]
@@ -36,7 +36,7 @@ class Tokens(NamedTuple):
     beta: torch.Tensor | None  # [N, H] of a delta rule
 
 
-class Writes(NamedTuple):
+class StateWrites(NamedTuple):
     """What the states need to be advanced over N packed tokens."""
 
     k: torch.Tensor  # [N, G, K]
@@ -44,9 +44,21 @@ class Writes(NamedTuple):
     w: torch.Tensor  # [N, H, V]
 
 
+class TokenSteps(NamedTuple):
+    """The tokens in the order of their steps: all first ones of rows, then all second ones.
+
+    `slot` int64 [R'] are the slots of the rows that have tokens, longest first; `token` int64 [N] indexes the packed
+    tokens; step t has `sizes[t]` tokens, which are of the first rows.
+    """
+
+    slot: torch.Tensor
+    token: torch.Tensor
+    sizes: list[int]
+
+
 @dataclass(frozen=True)
 class StateRows:
-    """Which of the packed tokens belong to which row, and which slot has its state: tokens `starts[r]` and on."""
+    """Row r has `counts[r]` packed tokens from `starts[r]` on, and its state is in slot `slots[r]`."""
 
     slots: tuple[int, ...]
     starts: tuple[int, ...]
@@ -64,51 +76,49 @@ class StateRows:
         return upload(torch.tensor([self.starts, self.counts], dtype=torch.int64), self.device)
 
     @cached_property
-    def by_step(self) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
-        """The slots of the rows that have tokens, longest first; the tokens, all first ones before all second ones; and
-        how many tokens each step has, which are of the first rows."""
+    def by_step(self) -> TokenSteps:
+        """The tokens of the rows in the order of their steps."""
         order = sorted((r for r, n in enumerate(self.counts) if n), key=lambda r: -self.counts[r])
         longest = self.counts[order[0]] if order else 0
         steps = [[self.starts[r] + t for r in order if self.counts[r] > t] for t in range(longest)]
         slot = torch.tensor([self.slots[r] for r in order], dtype=torch.int64)
-        at = torch.tensor([n for step in steps for n in step], dtype=torch.int64)
-        return upload(slot, self.device), upload(at, self.device), [len(step) for step in steps]
+        token = torch.tensor([token for step in steps for token in step], dtype=torch.int64)
+        return TokenSteps(upload(slot, self.device), upload(token, self.device), [len(step) for step in steps])
 
     @cached_property
     def _windows(self) -> dict[tuple[int, bool], torch.Tensor]:
         return {}
 
     def find_windows(self, width: int, *, at_end: bool = False) -> torch.Tensor:
-        """Return where the inputs of a convolution are, int64 [width, N], in the past [R * past] and then the tokens.
+        """Return indices of a convolution's inputs, int64 [width, N], into the pasts [R * past], then the tokens.
 
         A row's past are the `past` inputs before its tokens, of which a window of `width` needs one less than it is
         wide. With `at_end`, the ones of the token that follows each row: [width - 1, R], its past from then on.
         """
         key = width, at_end
         if key not in self._windows:
-            past, n_rows = width - 1, len(self.slots)
-            ends = [
-                (r, t)
-                for r, n in enumerate(self.counts)
-                for t in ([n] if at_end else range(n))
-            ]  # fmt: skip
-            places = [
+            n_past = width - 1
+            first_token = len(self.slots) * n_past  # the tokens come after the pasts of all rows
+            ends = [(r, t) for r, n in enumerate(self.counts) for t in ([n] if at_end else range(n))]
+            index = [
                 [
-                    n_rows * past + self.starts[r] + t - past + tap if t - past + tap >= 0 else r * past + t + tap
+                    first_token + self.starts[r] + offset
+                    if (offset := t - n_past + tap) >= 0  # from the first token of row r
+                    else (r + 1) * n_past + offset
                     for r, t in ends
                 ]
-                for tap in range(past if at_end else width)
+                for tap in range(n_past if at_end else width)
             ]
-            self._windows[key] = upload(torch.tensor(places, dtype=torch.int64), self.device)
+            self._windows[key] = upload(torch.tensor(index, dtype=torch.int64), self.device)
         return self._windows[key]
 
 
-def run_tokens(states: torch.Tensor, rows: StateRows, tokens: Tokens) -> tuple[torch.Tensor, Writes]:
+def run_tokens(states: torch.Tensor, rows: StateRows, tokens: TokenInputs) -> tuple[torch.Tensor, StateWrites]:
     """Return what each token reads, [N, H, V], and what it writes; `states` [S, H, K, V] stay as they are."""
     slot, at, sizes = rows.by_step
     state, group = states[slot], tokens.v.shape[1] // tokens.k.shape[1]
-    query, key = (torch.split(_spread(part[at], group), sizes) for part in (tokens.q, tokens.k))
-    value, decay = torch.split(tokens.v[at], sizes), torch.split(_over_state(tokens.decay[at]), sizes)
+    query, key = (torch.split(_expand_heads(part[at], group), sizes) for part in (tokens.q, tokens.k))
+    value, decay = torch.split(tokens.v[at], sizes), torch.split(_expand_decay(tokens.decay[at]), sizes)
     beta = None if tokens.beta is None else torch.split(tokens.beta[at][..., None], sizes)
     out, written = [], []
     for t, n in enumerate(sizes):
@@ -120,16 +130,16 @@ def run_tokens(states: torch.Tensor, rows: StateRows, tokens: Tokens) -> tuple[t
         out.append((live * query[t]).sum(dim=2))
         written.append(new)
     read, w = (torch.zeros_like(tokens.v).index_copy_(0, at, torch.cat(parts)) for parts in (out, written))
-    return read, Writes(tokens.k, tokens.decay, w)
+    return read, StateWrites(tokens.k, tokens.decay, w)
 
 
-def advance_states(states: torch.Tensor, rows: StateRows, writes: Writes) -> None:
+def advance_states(states: torch.Tensor, rows: StateRows, writes: StateWrites) -> None:
     """Advance the states [S, H, K, V] of the rows over their tokens, as `run_tokens` computed them."""
     slot, at, sizes = rows.by_step
     state, group = states[slot], writes.w.shape[1] // writes.k.shape[1]
     key, decay, new = (
         torch.split(part, sizes)
-        for part in (_spread(writes.k[at], group), _over_state(writes.decay[at]), writes.w[at][:, :, None])
+        for part in (_expand_heads(writes.k[at], group), _expand_decay(writes.decay[at]), writes.w[at][:, :, None])
     )
     for t, n in enumerate(sizes):
         state[:n].mul_(decay[t]).addcmul_(key[t], new[t])
@@ -158,7 +168,7 @@ def advance_pasts(states: torch.Tensor, rows: StateRows, x: torch.Tensor) -> Non
     states[rows.slot] = inputs[at].transpose(0, 1)
 
 
-def accepted_rows(rows: StateRows, sources: Sequence[tuple[int, int, int]]) -> StateRows:
+def select_accepted_rows(rows: StateRows, sources: Sequence[tuple[int, int, int]]) -> StateRows:
     """Return rows of the same packed tokens: of each (slot, row of `rows`, number of its tokens that stay)."""
     return StateRows(
         tuple(slot for slot, _, _ in sources),
@@ -168,11 +178,11 @@ def accepted_rows(rows: StateRows, sources: Sequence[tuple[int, int, int]]) -> S
     )
 
 
-def _spread(part: torch.Tensor, group: int) -> torch.Tensor:
+def _expand_heads(part: torch.Tensor, group: int) -> torch.Tensor:
     """Return queries or keys [R, G, K] of all heads, over the values of a state: [R, H, K, 1]."""
     return (part if group == 1 else part.repeat_interleave(group, dim=1))[..., None]
 
 
-def _over_state(decay: torch.Tensor) -> torch.Tensor:
+def _expand_decay(decay: torch.Tensor) -> torch.Tensor:
     """Return decays [R, H] or [R, H, K] over a state [R, H, K, V]."""
     return decay[..., None] if decay.dim() == 3 else decay[..., None, None]

@@ -9,26 +9,32 @@ from __future__ import annotations
 import torch
 
 from kernels.availability import jit, next_power_of_two, require_triton, tl
-from kernels.recurrence import StateRows, Tokens, Writes
+from kernels.recurrence import StateRows, StateWrites, TokenInputs
 
 _MAX_VALUES = 32  # of a program: with 128 parts of a key its state takes 32 registers of each of 128 threads
 
 
-def run_tokens(states: torch.Tensor, rows: StateRows, tokens: Tokens) -> tuple[torch.Tensor, Writes]:
+def run_tokens(states: torch.Tensor, rows: StateRows, tokens: TokenInputs) -> tuple[torch.Tensor, StateWrites]:
     """Return what each token reads, [N, H, V], and what it writes; `states` [S, H, K, V] stay as they are."""
     out, written = (tokens.v.new_empty(tokens.v.shape) for _ in range(2))  # contiguous, whatever `v` is
     _launch(states, rows, tokens, out, written, advances=False)
-    return out, Writes(tokens.k, tokens.decay, written)
+    return out, StateWrites(tokens.k, tokens.decay, written)
 
 
-def advance_states(states: torch.Tensor, rows: StateRows, writes: Writes) -> None:
+def advance_states(states: torch.Tensor, rows: StateRows, writes: StateWrites) -> None:
     """Advance the states [S, H, K, V] of the rows over their tokens, as `run_tokens` computed them."""
-    tokens = Tokens(writes.k, writes.k, writes.w, writes.decay, None)
+    tokens = TokenInputs(writes.k, writes.k, writes.w, writes.decay, None)
     _launch(states, rows, tokens, writes.w, writes.w, advances=True)
 
 
 def _launch(
-    states: torch.Tensor, rows: StateRows, tokens: Tokens, out: torch.Tensor, written: torch.Tensor, *, advances: bool
+    states: torch.Tensor,
+    rows: StateRows,
+    tokens: TokenInputs,
+    out: torch.Tensor,
+    written: torch.Tensor,
+    *,
+    advances: bool,
 ) -> None:
     require_triton(states.device)
     _, H, K, V = states.shape

@@ -26,7 +26,7 @@ def verify_attention(
         zip(rows.query_start.tolist(), rows.count.tolist(), rows.length.tolist(), strict=True)
     ):
         mine = slice(start, start + count)
-        keys, values = (read_row(pool, rows.table[r], length + count) for pool in (k, v))
+        keys, values = (read_row(pool, rows.pages[r], length + count) for pool in (k, v))
         place = torch.arange(length + count, device=q.device)
         position = rows.position[mine, None]
         visible = place <= position

@@ -1,7 +1,7 @@
 """Which packed query tokens and which pages belong to which row of a ragged batch: what every kernel is told.
 
 The keys and values of a layer lie in a pool of pages, [P, Hkv, page_size, D] in logical order; token t of row r is at
-`pool[blocks[r, t // page_size], :, t % page_size]`. Rows may share pages. Page 0 is reserved: it belongs to no row.
+`pool[page_table[r, t // page_size], :, t % page_size]`. Rows may share pages. Page 0 is reserved: it belongs to no row.
 """
 
 from __future__ import annotations
@@ -29,21 +29,23 @@ class RaggedRows:
     # int64 [N]: each token's position in its row's text; a token sees the keys up to its position
     position: torch.Tensor
     max_count: int  # an upper bound of `count`
-    host: tuple[tuple[int, int], ...] | None = None  # (length, count) per row for kernels whose launches depend on them
+    lengths_and_counts: tuple[tuple[int, int], ...] | None = (
+        None  # (length, count) per row for kernels whose launches depend on them
+    )
     # int32 [R, M]: the pages of each row in the order of its tokens, 0 past its last one
-    blocks: torch.Tensor | None = None
-    page_size: int = 0  # tokens of a page; 0 without `blocks`
+    page_table: torch.Tensor | None = None
+    page_size: int = 0  # tokens of a page; 0 without `page_table`
 
     @classmethod
-    def of(
+    def build(
         cls,
         lengths: Sequence[int],
         counts: Sequence[int],
         device: torch.device,
-        blocks: torch.Tensor | None = None,
+        page_table: torch.Tensor | None = None,
         page_size: int = 0,
     ) -> RaggedRows:
-        """Return rows with `counts[r]` new tokens after `lengths[r]` others, in the pages `blocks`."""
+        """Return rows with `counts[r]` new tokens after `lengths[r]` others, in the pages `page_table`."""
         start = [0, *accumulate(counts)][:-1]
         position = [length + t for length, n in zip(lengths, counts, strict=True) for t in range(n)]
         starts, n_new, n_old = upload(torch.tensor([start, [*counts], [*lengths]], dtype=torch.int32), device)
@@ -53,22 +55,22 @@ class RaggedRows:
             length=n_old,
             position=upload(torch.tensor(position, dtype=torch.int64), device),
             max_count=max(counts),
-            host=tuple(zip(lengths, counts, strict=True)),
-            blocks=blocks,
+            lengths_and_counts=tuple(zip(lengths, counts, strict=True)),
+            page_table=page_table,
             page_size=page_size,
         )
 
     @property
-    def table(self) -> torch.Tensor:
+    def pages(self) -> torch.Tensor:
         """The pages of each row, int32 [R, M]. Raises ValueError for rows without pages."""
-        if self.blocks is None:
-            raise ValueError("these rows have no pages: give `blocks` and `page_size`")
-        return self.blocks
+        if self.page_table is None:
+            raise ValueError("these rows have no pages: give `page_table` and `page_size`")
+        return self.page_table
 
-    def one(self, r: int) -> RaggedRows:
+    def select_row(self, r: int) -> RaggedRows:
         """Return row `r` alone, with the pages that it fills, for a separate launch."""
-        assert self.host is not None
-        here, (length, count) = slice(r, r + 1), self.host[r]
+        assert self.lengths_and_counts is not None
+        here, (length, count) = slice(r, r + 1), self.lengths_and_counts[r]
         n_pages = max(-(-(length + count) // self.page_size), 1)
         return replace(
             self,
@@ -76,16 +78,16 @@ class RaggedRows:
             count=self.count[here],
             length=self.length[here],
             max_count=count,
-            host=None,
-            blocks=self.table[here, :n_pages],
+            lengths_and_counts=None,
+            page_table=self.pages[here, :n_pages],
         )
 
 
-def find_slots(blocks: torch.Tensor, row: torch.Tensor, position: torch.Tensor, page_size: int) -> torch.Tensor:
+def find_slots(page_table: torch.Tensor, row: torch.Tensor, position: torch.Tensor, page_size: int) -> torch.Tensor:
     """Return where tokens at `position` [N] of rows `row` [N] are: page * page_size + offset, int64 [N].
 
     -1 for a position past the table. Tensor operations alone, so that a captured CUDA graph can hold them.
     """
     place = position // page_size
-    page = blocks[row, place.clamp(max=blocks.shape[1] - 1)].long()
-    return torch.where(place < blocks.shape[1], page * page_size + position % page_size, -1)
+    page = page_table[row, place.clamp(max=page_table.shape[1] - 1)].long()
+    return torch.where(place < page_table.shape[1], page * page_size + position % page_size, -1)

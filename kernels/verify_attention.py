@@ -53,11 +53,11 @@ def attend_ragged(
     """Return [N, Hq, D]: each query attends to its row's tokens up to its position, the last `window` of them if given.
 
     Nothing past a row's last token is read. The width of the table bounds the splits, so a narrower table
-    (`blocks[:, :n]`) saves merging where rows are short. `softcap` limits the scores to c * tanh(score / c) (Gemma 2).
+    (`page_table[:, :n]`) saves merging for short rows. `softcap` limits the scores to c * tanh(score / c) (Gemma 2).
     `sinks` adds one key per head with the given score and the value zero (gpt-oss). Raises `KernelError` where Triton
     does not run.
     """
-    n_splits = _choose_n_splits(q, k, rows.table.shape[1] * rows.page_size, rows.max_count, len(rows.count))
+    n_splits = _choose_n_splits(q, k, rows.pages.shape[1] * rows.page_size, rows.max_count, len(rows.count))
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap).merge(sinks)
 
 
@@ -72,9 +72,9 @@ def attend_padded(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return what `attend_ragged` returns, with every row padded to the longest (BASS-PAD). Needs `rows.host`."""
-    assert rows.host is not None
-    longest = max(length + count for length, count in rows.host)
+    """Return what `attend_ragged` returns, with every row padded to the longest (BASS-PAD). Needs their lengths."""
+    assert rows.lengths_and_counts is not None
+    longest = max(length + count for length, count in rows.lengths_and_counts)
     n_splits = _choose_n_splits(q, k, longest, rows.max_count, len(rows.count))
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap, longest=longest).merge(sinks)
 
@@ -90,12 +90,14 @@ def attend_split(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return what `attend_ragged` returns, with one launch per row (BASS-SPLIT). Needs `rows.host`."""
-    assert rows.host is not None
-    parts = _Parts(q, max(_choose_n_splits(q, k, length + count, count, 1) for length, count in rows.host))
-    for r, (_, count) in enumerate(rows.host):
+    """Return what `attend_ragged` returns, with one launch per row (BASS-SPLIT). Needs their lengths."""
+    assert rows.lengths_and_counts is not None
+    parts = _Parts(
+        q, max(_choose_n_splits(q, k, length + count, count, 1) for length, count in rows.lengths_and_counts)
+    )
+    for r, (_, count) in enumerate(rows.lengths_and_counts):
         if count:
-            parts.add(q, k, v, rows.one(r), scale, window, softcap)
+            parts.add(q, k, v, rows.select_row(r), scale, window, softcap)
     return parts.merge(sinks)
 
 
@@ -148,14 +150,14 @@ class _Parts:
     ) -> _Parts:
         """Compute the parts of some rows from attention over `k` and `v`."""
         N, Hq, D = q.shape
-        R, n_pages = rows.table.shape
+        R, n_pages = rows.pages.shape
         Hkv = k.shape[1]
         assert Hq % Hkv == 0
         assert k.dtype == v.dtype == q.dtype
         assert k.shape == v.shape
         assert k.shape[2:] == (rows.page_size, D)
-        assert q.stride(2) == k.stride(3) == v.stride(3) == rows.table.stride(1) == 1
-        assert rows.table.dtype == torch.int32
+        assert q.stride(2) == k.stride(3) == v.stride(3) == rows.pages.stride(1) == 1
+        assert rows.pages.dtype == torch.int32
         assert len(rows.query_start) == len(rows.count) == len(rows.length) == R
         assert len(rows.position) == N
         group = Hq // Hkv
@@ -170,7 +172,7 @@ class _Parts:
             rows.query_start,
             rows.count,
             rows.length,
-            rows.table,
+            rows.pages,
             rows.position,
             # The kernel computes 2^score. A capped score is scaled to base 2 after its tanh.
             scale * _LOG2E if softcap is None else scale / softcap,
@@ -180,7 +182,7 @@ class _Parts:
             longest or 0,
             self.n_parts,
             n_pages * rows.page_size,
-            rows.table.stride(0),
+            rows.pages.stride(0),
             *q.stride()[:2],
             *k.stride()[:3],
             *v.stride()[:3],

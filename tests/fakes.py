@@ -62,7 +62,7 @@ class FakeEngine:
     def serving_costs(self) -> dict[str, float]:
         return {"round_s": 0.02, "prompt_token_s": 0.001}
 
-    def memory(self) -> dict[object, int]:
+    def count_memory(self) -> dict[object, int]:
         return {}
 
     def generate(self, request: Request, on_update=None, should_cancel=None) -> Completion:

@@ -256,7 +256,7 @@ def _check_or_import_head(target: str, source: str | None, json_file: str | None
     make_context()
     service.require_model(target, "target")
     try:
-        record = importing.run(
+        record = importing.import_or_measure_head(
             target,
             source,
             training_prompts.iterate_statements(0),

@@ -26,7 +26,7 @@ class EngineSlot:
     @property
     def parts(self) -> Mapping[Any, int]:
         """The bytes that it takes, by purpose; equal keys of two engines are the same memory."""
-        parts = self.expected if self.engine is None else self.engine.memory()
+        parts = self.expected if self.engine is None else self.engine.count_memory()
         # Engines of two threads may have one configuration; each has caches of its own.
         return {(self.thread, part) if part == self.config else part: n_bytes for part, n_bytes in parts.items()}
 

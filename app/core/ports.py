@@ -84,7 +84,7 @@ class Engine(Protocol):
         """Seconds as measured since it was loaded: `round_s` of a round, `prompt_token_s` of a prompt's token; empty
         where it is not this machine that decodes."""
 
-    def memory(self) -> EngineParts:
+    def count_memory(self) -> EngineParts:
         """The bytes that it keeps in memory. Models that engines share have equal keys."""
 
 

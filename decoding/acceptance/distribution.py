@@ -29,7 +29,7 @@ class Distribution:
         """C, the most ids any row can draw."""
         return self.ids.shape[1]
 
-    def rows(self, index: torch.Tensor) -> Distribution:
+    def select_rows(self, index: torch.Tensor) -> Distribution:
         """Return the distributions of the rows in `index`."""
         return Distribution(self.ids[index], self.logp[index])
 
@@ -53,7 +53,7 @@ class Distribution:
         if self.width > _NARROW and self.ids.device.type == "cpu":
             each = range(len(self.ids)) if rows is None else rows.tolist()
             return sample_wide(self.ids, self.logp, each, seeds, positions, role)
-        drawn = self if rows is None else self.rows(rows)
+        drawn = self if rows is None else self.select_rows(rows)
         if self.width == 1:
             return drawn.ids[:, 0]
         score = drawn.logp.double() + draw_gumbel(seeds, positions, role, drawn.ids)

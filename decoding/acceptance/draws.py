@@ -27,17 +27,17 @@ def accept_drafts(
     seeds: torch.Tensor,  # [S]
     q: Distribution | None,
     *,
-    waits: bool,
+    scores_kept_only: bool,
 ) -> torch.Tensor:
     """Return float64 [S, 1 + 2 T]: how many draft tokens each sample accepts, its tokens, and their log-probabilities.
 
     Values after a sample's last token are meaningless. Token ids are exact in float64, so the host reads everything at
-    once. With `waits`, only tokens that a sample keeps get log-probabilities: a sum over the vocabulary is expensive on
-    a CPU. The host has to wait for the acceptance to know these tokens, and meanwhile a GPU would be idle.
+    once. With `scores_kept_only`, only tokens that a sample keeps get log-probabilities: a sum over the vocabulary is
+    expensive on a CPU. The host has to wait for the acceptance to know these tokens, and meanwhile a GPU would be idle.
     """
     accepted, emitted = accept(p, where, draft, seeds, q)
     logprobs = torch.zeros_like(emitted, dtype=torch.float32)
-    if waits:
+    if scores_kept_only:
         kept = torch.arange(emitted.shape[1], device=emitted.device) <= accepted[:, None]
         logprobs[kept] = compute_raw_logprobs(logits, where.dist_row[kept], emitted[kept])
     else:
@@ -48,7 +48,7 @@ def accept_drafts(
 
 
 def build_draws(decided: Sequence[Sequence[float]], top: Sequence[TopIds] = ()) -> list[Draw]:
-    """Return the draw of each sample, from the rows of `decide` and the top tokens at all of its tokens in order."""
+    """Return the draw of each sample, from the rows of `accept_drafts` and the top tokens of all tokens."""
     each_top = iter(top)
     draws = []
     for accepted, *rest in decided:

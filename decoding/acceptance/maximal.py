@@ -32,7 +32,7 @@ class MaximalRule:
             token = draft.clamp(min=0).reshape(-1, 1)
             if q is None:
                 q = Distribution(token, torch.zeros_like(token, dtype=torch.float32))
-            p_d = p.rows(where.dist_row[:, :-1].flatten()).get_probabilities(token).view(S, k)
+            p_d = p.select_rows(where.dist_row[:, :-1].flatten()).get_probabilities(token).view(S, k)
             q_d = q.get_probabilities(token).view(S, k)
             u = draw_uniform(seeds.repeat_interleave(k), where.position[:, :-1].flatten(), Role.ACCEPT).view(S, k)
             # u < p / q, without dividing by a q that rounded to zero
@@ -41,12 +41,12 @@ class MaximalRule:
 
         # One more token per sample, at its first position that was not accepted.
         here = accepted[:, None]
-        last = p.rows(where.dist_row.gather(1, here)[:, 0])
+        last = p.select_rows(where.dist_row.gather(1, here)[:, 0])
         if k and q is not None:
             step = here.clamp(max=k - 1)
             refused = (accepted < k) & (draft.gather(1, step)[:, 0] != NO_TOKEN)
             sample = torch.arange(S, device=draft.device)
-            last = _compute_residual(last, q.rows(sample * k + step[:, 0]), refused)
+            last = _compute_residual(last, q.select_rows(sample * k + step[:, 0]), refused)
         extra = last.sample(seeds, where.position.gather(1, here)[:, 0], Role.RESIDUAL)
         emitted = torch.cat([draft, draft.new_full((S, 1), NO_TOKEN)], dim=1)
         return accepted, emitted.scatter(1, here, extra[:, None])

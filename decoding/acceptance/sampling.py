@@ -97,14 +97,14 @@ def _index(rows: list[int], logits: torch.Tensor) -> torch.Tensor:
 def choose_draft_mode(sampling: Sequence[SamplingParams]) -> SamplingMode:
     """Return the kind of distribution that drafts with these parameters are drawn from, one per row.
 
-    Rows of different kinds are all drawn from a nucleus (`get_limits`): a draft may come from any distribution.
+    Rows of different kinds all draw from a nucleus (`pack_sampling_params`): a draft may come from any distribution.
     """
     kinds = {get_sampling_mode(params) for params in sampling}
     return kinds.pop() if len(kinds) == 1 else "nucleus"
 
 
 def pack_sampling_params(params: SamplingParams) -> list[float]:
-    """Return what `draft_distribution` reads from the device for a row: temperature, top-p, min-p and top-k."""
+    """Return what `compute_draft_distribution` reads from the device for a row: temperature, top-p, min-p and top-k."""
     if params.temperature == 0:
         return [1.0, 1.0, 0.0, 1.0]
     return [params.temperature, params.top_p, params.min_p, float(params.top_k)]

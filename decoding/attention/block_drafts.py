@@ -26,13 +26,13 @@ class BlockDrafts(DraftSampler[BlockRunner, BlockGraphs]):
         """The most tokens that it drafts for a row."""
         return self._runner.head.n_proposed
 
-    def can_draft(self, slot: int) -> bool:
+    def can_draft(self, row_index: int) -> bool:
         """Whether the target has read a token of the row: there are no states of a prompt of one token."""
-        return self._runner.read_by_target[slot] > 0
+        return self._runner.read_by_target[row_index] > 0
 
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Prefill:
+    def start(self, row_index: int, tokens: Sequence[int], source: int | None) -> Prefill:
         """Begin a row; the result reads its prompt."""
-        return self._runner.start(slot, tokens, source)
+        return self._runner.start(row_index, tokens, source)
 
     @use_all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them
     @torch.inference_mode()
@@ -71,7 +71,7 @@ class BlockDrafts(DraftSampler[BlockRunner, BlockGraphs]):
         drawing = [r for r, length in enumerate(lengths) if length]
         anchors = upload([pending[r] for r in drawing], runner.device)
         end = upload([runner.cache.lens[r] + block - 1 for r in drawing], runner.device)
-        states = runner.block(anchors, features, layout, end)[:, : max(lengths)]
+        states = runner.run_block(anchors, features, layout, end)[:, : max(lengths)]
         return _Pass(runner, {r: at for at, r in enumerate(drawing)}, states, runner.head.logits(states), pending)
 
     def _read_all_but_last(self, unread: Sequence[int], n: int) -> list[int]:

@@ -64,11 +64,11 @@ class BlockGraphs(SamplingGraphs[BlockRunner]):
         row = packed[:R]
         layout = build_uniform_layout(runner.cache, R, T, length)
         runner.cache.use(layout)
-        features = runner.keep(layout, runner.features_at(packed // T, layout.position))[row * T + read - 1]
+        features = runner.write_context(layout, runner.features_at(packed // T, layout.position))[row * T + read - 1]
         end = length + read
         layout = build_uniform_layout(runner.cache, R, B, end)
         runner.cache.use(layout)
-        states = runner.block(pending, features, layout, end + B - 1)
+        states = runner.run_block(pending, features, layout, end + B - 1)
         base = head.logits(states)
         before, tokens, dists = pending, [], []
         for step in range(head.n_proposed):

@@ -68,24 +68,24 @@ class BlockRunner:
         embedded: torch.Tensor = self._loaded.embedding(tokens).to(self.head.norm.weight.dtype)
         return embedded
 
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Prefill:
+    def start(self, row_index: int, tokens: Sequence[int], source: int | None) -> Prefill:
         """Begin a row that holds the prompt `tokens`, once the target has begun it.
 
         What the target leaves to the first round, and the last position that it reads, are left for the first draft,
         which needs the features of that position.
         """
-        n, max_tokens = max(len(tokens) - 2, 0), self.target.cache.max_tokens(slot)
+        n, max_tokens = max(len(tokens) - 2, 0), self.target.cache.max_tokens(row_index)
         if source is not None:
-            self.cache.start(slot, max_tokens, min(n, self.cache.lens[source]), source=source)
+            self.cache.start(row_index, max_tokens, min(n, self.cache.lens[source]), source=source)
             return Prefill()
-        self.cache.start(slot, max_tokens)
+        self.cache.start(row_index, max_tokens)
 
         @use_all_threads()  # a head is dense
         def read(start: int, end: int) -> None:
-            self.read([end - start], slot)
+            self.read([end - start], row_index)
 
         chunk = self.target.prefill_chunk
-        readable = lambda: self.read_by_target[slot]  # noqa: E731
+        readable = lambda: self.read_by_target[row_index]  # noqa: E731
         return Prefill(PrefillPart(read, 0, n, chunk, self._cost.token, self.device, readable))
 
     def read(self, counts: Sequence[int], first_row: int = 0) -> torch.Tensor:
@@ -96,7 +96,7 @@ class BlockRunner:
         ends = zip(self.cache.lens[first_row:], counts, strict=False)
         spans = [(row, start, start + n) for row, (start, n) in enumerate(ends, start=first_row) if n]
         layout = self.cache.begin(counts, first_row)
-        features = self.keep(layout, self.head.features(self.target.cache.states(TAPS, spans)))
+        features = self.write_context(layout, self.head.features(self.target.cache.read_recorded(TAPS, spans)))
         self.cache.commit(counts, first_row)
         last = [end - 1 for end, n in zip(accumulate(counts), counts, strict=True) if n]
         return features[upload(last, self.device)]
@@ -106,7 +106,7 @@ class BlockRunner:
         cache = self.target.cache
         return self.head.features(cache.pool.flat(TAPS)[cache.find_slots(row, position)])
 
-    def keep(self, layout: Layout, features: torch.Tensor) -> torch.Tensor:
+    def write_context(self, layout: Layout, features: torch.Tensor) -> torch.Tensor:
         """Write what the layers attend to at the positions of a layout, whose features these are; return them."""
         for slots, (_, k, v) in zip(
             self.cache.layers, self.head.context(features, *self.head.rotary(layout.position)), strict=True
@@ -114,7 +114,9 @@ class BlockRunner:
             slots.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
         return features
 
-    def block(self, anchors: torch.Tensor, features: torch.Tensor, layout: Layout, end: torch.Tensor) -> torch.Tensor:
+    def run_block(
+        self, anchors: torch.Tensor, features: torch.Tensor, layout: Layout, end: torch.Tensor
+    ) -> torch.Tensor:
         """Return the states [M, K, H] of the masks after the last tokens `anchors` [M].
 
         `features` [M, H] belong to the positions before them. `layout`, the cache's, has a block of each of these

@@ -20,10 +20,10 @@ class DraftRunner(DraftSampler[ModelRunner, DraftGraphs]):
     """Draws tokens by one step of the draft model each."""
 
     def start(
-        self, slot: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
+        self, row_index: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
     ) -> Prefill:
         """Begin a row; the result prefills it."""
-        return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache)
+        return self._runner.start(row_index, tokens, capacity, source, prefix_cache=prefix_cache)
 
     def draft(
         self,

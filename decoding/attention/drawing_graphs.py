@@ -14,7 +14,7 @@ from decoding.acceptance.rule import AcceptanceRule
 from decoding.acceptance.sampling import SAMPLING_MODES, SamplingMode, pack_sampling_params
 from decoding.attention.graphs import Graphs, GraphWork, Runner, list_row_buckets
 from decoding.request import SamplingParams
-from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal
+from decoding.state.proposal import MODEL_EVIDENCE, ON_DEVICE, Proposal
 from kernels import accept
 
 # The limits of rows that draw nothing.
@@ -78,5 +78,5 @@ class SamplingGraphs(Graphs[Runner], ABC):
     @staticmethod
     def _build_proposal(lengths: Sequence[int], tokens: torch.Tensor, q: Distribution | None, n_steps: int) -> Proposal:
         """Return a proposal of `lengths[r]` of the tokens [R, k] of each row, which are not read from the device."""
-        marks = [[PENDING] * length for length in lengths]
+        marks = [[ON_DEVICE] * length for length in lengths]
         return Proposal(marks, [MODEL_EVIDENCE] * len(marks), q, tokens, n_steps=n_steps)

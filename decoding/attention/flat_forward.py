@@ -44,7 +44,7 @@ class FlatForward:
         self._blocks: Blocks = getattr(model, _BLOCKS, None) or _build_blocks(model)
 
     @classmethod
-    def of(cls, model: PreTrainedModel) -> FlatForward | None:
+    def find_for(cls, model: PreTrainedModel) -> FlatForward | None:
         """Return the flat forward of a model with our attention, None for a model that it does not suit."""
         return cls(model) if cls.suits(model) else None
 
@@ -119,5 +119,5 @@ def _use_threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[
 
     The result is the same bits: no sum is split among threads.
     """
-    is_long = layout.rows.host is not None and 4 * query.numel() * layout.attended > _LONG_ATTENTION
+    is_long = layout.rows.lengths_and_counts is not None and 4 * query.numel() * layout.attended > _LONG_ATTENTION
     return use_all_threads() if is_long else nullcontext()

@@ -163,8 +163,8 @@ def build_uniform_layout(cache: RaggedCache, R: int, T: int, length: torch.Tenso
     packed = torch.arange(R * T, device=length.device)
     position = (length[:, None] + torch.arange(T, device=length.device)).flatten()
     each = torch.full((R,), T, dtype=torch.int32, device=length.device)
-    blocks, size = cache.table.pages[:R], cache.pool.page_size
-    rows = RaggedRows(packed[::T].int(), each, length.int(), position, T, blocks=blocks, page_size=size)
+    page_table, size = cache.table.pages[:R], cache.pool.page_size
+    rows = RaggedRows(packed[::T].int(), each, length.int(), position, T, page_table=page_table, page_size=size)
     return Layout(rows, cache.find_slots(packed // T, position))
 
 

@@ -61,10 +61,10 @@ def _attend_rows(
     R, Hkv, D, Dv = layout.n_rows, key.shape[1], key.shape[3], value.shape[3]
     Hq, T = tokens.shape[1], max(layout.counts)
     group = Hq // Hkv
-    rows = tokens if layout.is_rectangular else tokens[layout.gather.flatten()]
+    rows = tokens if layout.is_rectangular else tokens[layout.padded_index.flatten()]
     # [R, T, Hkv, g, D] -> [R, Hkv, g * T, D]
     tile = rows.reshape(R, T, Hkv, group, D).permute(0, 2, 3, 1, 4).reshape(R, Hkv, group * T, D)
-    keys, values = layout.gathered(key), layout.gathered(value)
+    keys, values = layout.gather_pages(key), layout.gather_pages(value)
     sinks = None if s_aux is None else s_aux.view(Hkv, group).repeat_interleave(T, dim=1)
     if extra := mask.shape[2] - group * T:
         tile = F.pad(tile, (0, 0, 0, extra))
@@ -75,7 +75,7 @@ def _attend_rows(
         out = _attend(tile, keys, values, mask, scale, softcap, sinks)
     out = out[:, :, : group * T].reshape(R, Hkv, group, T, Dv).permute(0, 3, 1, 2, 4).reshape(R * T, Hq, Dv)
     if not layout.is_rectangular:
-        out = out[layout.scatter]
+        out = out[layout.packed_index]
     return out
 
 
@@ -137,7 +137,7 @@ class MaskStore:
 
     @staticmethod
     def _build(layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
-        position = layout.position[layout.gather]  # [R, T]
+        position = layout.position[layout.padded_index]  # [R, T]
         slot = torch.arange(layout.attended, device=position.device)
         visible = slot <= position[..., None]  # [R, T, L]
         if window is not None:

@@ -1,7 +1,7 @@
 """Recurrent layers of transformers' models over the rows of a batch: their own forward, with our functions in it.
 
 Transformers computes what such a layer keeps from token to token in a few functions, which have the same names in all
-families. Everything else in the layer (projections, gates, norms) knows single tokens, so it runs on packed tokens as
+families. Everything else in the layer (projections, gates, norms) works token by token, so it runs on packed tokens as
 it is. In a forward over a `RecurrentCache` the layers call our functions instead, one for each kind of state:
 
     short convolution          causal_conv1d_fn               LFM2, and a part of all the others
@@ -31,7 +31,7 @@ from decoding.memory.recurrent import RecurrentCache, Rounds
 from decoding.models.packing import READS_WEIGHT
 from kernels import recurrence, recurrent_rounds
 from kernels.availability import triton
-from kernels.recurrence import Tokens
+from kernels.recurrence import TokenInputs
 
 _N_LAYERS = "bassline_recurrent_layers"
 _FORWARD = "bassline_forward"
@@ -44,7 +44,8 @@ Function = Callable[..., Any]
 def install_recurrence(model: nn.Module) -> int:
     """Let the recurrent layers of a model call our functions over a `RecurrentCache`; return how many layers these are.
 
-    A layer is found by the functions that its class calls. There is none in a model that takes a cache of its own kind.
+    A layer is found by the functions that its class calls. A model with a cache class of its own,
+    such as Mamba, has none.
     """
     if not is_recurrent(model) and "past_key_values" in inspect.signature(model.forward).parameters:
         layers = [module for module in model.modules() if _find_methods(type(module))]
@@ -88,7 +89,7 @@ class _LayerForward:
         self._layer = layer
         self._n_states = 0
 
-    def next_state(self) -> tuple[int, int]:
+    def take_state_key(self) -> tuple[int, int]:
         """Return the name of the state that the layer asks for next."""
         self._n_states += 1
         return self._layer, self._n_states
@@ -161,7 +162,7 @@ def _convolve(
     **_: Any,
 ) -> torch.Tensor:
     """Return [1, C, N]."""
-    out = call.cache.convolve(call.next_state(), hidden_states[0].T, weight, bias)
+    out = call.cache.convolve(call.take_state_key(), hidden_states[0].T, weight, bias)
     out = out if activation is None else _compute_evenly(ACT2FN[activation], out)
     return out.to(hidden_states.dtype).T[None]
 
@@ -180,11 +181,11 @@ def _run_delta_rule(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return what the tokens read, [1, N, H, V], and a last state that means nothing."""
 
-    def bring_tokens() -> Tokens:
+    def bring_tokens() -> TokenInputs:
         q, k = query[0].float(), key[0].float()
         if use_qk_l2norm_in_kernel:
             q, k = (part * torch.rsqrt((part * part).sum(dim=-1, keepdim=True) + 1e-6) for part in (q, k))
-        return Tokens(
+        return TokenInputs(
             q * q.shape[-1] ** -0.5, k, value[0].float(), _compute_evenly(torch.exp, g[0].float()), beta[0].float()
         )
 
@@ -194,7 +195,7 @@ def _run_delta_rule(
         return out[0], last
 
     shape = value.shape[2], key.shape[3], value.shape[3]
-    out = call.cache.recur(call.next_state(), shape, bring_tokens, run_chunks)
+    out = call.cache.recur(call.take_state_key(), shape, bring_tokens, run_chunks)
     return out[None].to(query.dtype), out.new_empty(0)
 
 
@@ -218,11 +219,11 @@ def _run_mamba2(
     """Return [1, N, H, P], and a last state that means nothing if one is asked for."""
     N, H, P = hidden_states.shape[1:]
 
-    def bring_tokens() -> Tokens:
+    def bring_tokens() -> TokenInputs:
         step = dt[0] if dt_bias is None else dt[0] + dt_bias.to(dt.dtype)
         step = (_compute_evenly(F.softplus, step) if dt_softplus else step).clamp(*dt_limit).float()
         x = hidden_states[0].float() * step[..., None]
-        return Tokens(C[0].float(), B[0].float(), x, _compute_evenly(torch.exp, step * A.float()), None)
+        return TokenInputs(C[0].float(), B[0].float(), x, _compute_evenly(torch.exp, step * A.float()), None)
 
     def run_chunks(state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         # Chunks longer than all tokens would be computed over padding.
@@ -232,7 +233,7 @@ def _run_mamba2(
         )
         return out[0], last.transpose(2, 3)
 
-    out = call.cache.recur(call.next_state(), (H, B.shape[3], P), bring_tokens, run_chunks)
+    out = call.cache.recur(call.take_state_key(), (H, B.shape[3], P), bring_tokens, run_chunks)
     if D is not None:
         out = out + D.float()[:, None] * hidden_states[0].float()
     # In float32, as transformers returns it: its layers cast after the gate and norm.
@@ -258,14 +259,14 @@ def _run_mamba(
     """Return [1, H, N], and a last state that means nothing if one is asked for."""
     x = hidden_states[0].T.float()  # [N, H]
 
-    def bring_tokens() -> Tokens:
+    def bring_tokens() -> TokenInputs:
         step = dt[0].T if delta_bias is None else dt[0].T + delta_bias.to(dt.dtype)
         step = (_compute_evenly(F.softplus, step) if delta_softplus else step).float()
         query, key = (part[0].T[:, None].float() for part in (C, B))
         decay = _compute_evenly(torch.exp, step[..., None] * A.float())
-        return Tokens(query, key, (step * x)[..., None], decay, None)
+        return TokenInputs(query, key, (step * x)[..., None], decay, None)
 
-    out = call.cache.recur(call.next_state(), (*A.shape, 1), bring_tokens, None)[..., 0]
+    out = call.cache.recur(call.take_state_key(), (*A.shape, 1), bring_tokens, None)[..., 0]
     out = out if D is None else out + x * D.float()
     out = (out if z is None else out * _compute_evenly(F.silu, z[0].T.float())).to(hidden_states.dtype).T[None]
     return (out, out.new_empty(0)) if return_last_state else out

@@ -31,7 +31,7 @@ class RowCaches(RaggedCache):
         super().__init__(0, max_rows, pool, device, max_tokens=max_tokens)
         self._caches: list[DynamicCache] = []
 
-    def of(self, row: int) -> DynamicCache:
+    def get_committed(self, row: int) -> DynamicCache:
         """Return the row's cache with its committed tokens only."""
         cache = self._caches[row]
         for layer in cache.layers:
@@ -113,7 +113,9 @@ class RowByRowRunner(ModelRunner):
                 n = len(row) if n_last is None else n_last[r]
                 keep = {"logits_to_keep": n} if self._selects else {}
                 # No mask and no positions: the model takes both from the length of the row's cache.
-                logits = self.model(ids, past_key_values=caches.of(first_row + r), use_cache=True, **keep).logits[0]
+                logits = self.model(
+                    ids, past_key_values=caches.get_committed(first_row + r), use_cache=True, **keep
+                ).logits[0]
                 parts[r] = logits[-n:, : self.vocab_size]
         if n_last is not None:
             any_part = next(iter(parts.values()))

@@ -57,7 +57,7 @@ class ModelRunner:
         config = model.config.get_text_config()
         self.backend = get_backend(model)
         gathers = getattr(model, GATHERS, False)
-        self._flat = None if gathers else FlatForward.of(model)
+        self._flat = None if gathers else FlatForward.find_for(model)
         self.prefill_chunk = PREFILL_CHUNK[self.device.type]
         self.cost = cost or PromptCost()
         self.taps = tuple(taps)
@@ -112,7 +112,7 @@ class ModelRunner:
             self.cache.keep_prompt(row)
         return self._prefill(row, tokens[:n], n_known, keeps=keeps, keeps_prompt=keeps_prompt, score=score)
 
-    def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
+    def plan_chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `start` would need to prefill `tokens`, and how many it would leave."""
         first = self.cache.n_known(tokens) if prefix_cache else 0
         n = self._split_whole(tokens) if leave_rest else len(tokens)

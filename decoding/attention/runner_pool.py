@@ -18,6 +18,7 @@ from decoding.attention.block_runner import BlockRunner
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.graphs import Graphs, round_up_rows
+from decoding.attention.recurrence import is_recurrent
 from decoding.attention.row_by_row import make_runner, measure_cache
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
@@ -27,7 +28,7 @@ from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
 from decoding.memory.pages import BufferSpecs, PagePool
 from decoding.memory.store import KVStore, MemoryAccount
 from decoding.models.loaded import LoadedModel
-from decoding.models.threads import use_all_threads, use_one_thread
+from decoding.models.threads import use_threads_for
 from decoding.models.trained_heads import LoadedHead
 
 # What each model keeps of earlier prompts: about 20,000 tokens of qwen2.5-coder-0.5b in bf16, 9,000 of the 1.5b.
@@ -83,7 +84,7 @@ class RunnerPool:
         rule: AcceptanceRule,
         max_batch: int,
         *,
-        graphs: bool,
+        graphs: bool | None,
         disabled: Collection[str],
         costs: Costs,
         store: KVStore,
@@ -91,7 +92,8 @@ class RunnerPool:
     ) -> None:
         """`disabled` names kernels that do not work here (`checks/self_check.py`); `head` drafts for the target.
 
-        Prefills report to `costs`; all caches take their memory from `store`.
+        `graphs` is by default whether the device and the models support them. Prefills report to `costs`; all caches
+        take their memory from `store`.
         """
         self._models = [model for model in (target, draft) if model is not None]
         self._rule = rule
@@ -114,6 +116,8 @@ class RunnerPool:
         self._is_in_use = False
         # No capture succeeded, and the graphs were dropped.
         self._has_dropped = False
+        if graphs is None:
+            graphs = target.device.type == "cuda" and all(map(_supports_graphs, self._models))
         if graphs:
             self._kept = self._make(round_up_rows(max_batch), uses_kernel="accept" not in disabled)
 
@@ -243,7 +247,12 @@ class RunnerPool:
             self._kept.draft.graphs = None
 
 
+def _supports_graphs(model: LoadedModel) -> bool:
+    # Not with recurrent layers: what they read and commit depends on how many tokens each row has.
+    return get_backend(model.model).supports_graphs and not is_recurrent(model.model)
+
+
 def _measure_cache(model: LoadedModel, taps: Sequence[int]) -> tuple[BufferSpecs, int]:
     """Return what a token holds, and the bytes of a row's recurrent states, 0 without any."""
-    with use_one_thread() if model.weights == "int8" else use_all_threads():
+    with use_threads_for(model.weights):
         return measure_cache(make_runner(model.model, model.vocab_size, 1, max_tokens=1, taps=taps))

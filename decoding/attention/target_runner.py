@@ -44,7 +44,7 @@ class TargetRunner:
 
     def start(
         self,
-        slot: int,
+        row_index: int,
         tokens: Sequence[int],
         capacity: int,
         source: int | None,
@@ -56,7 +56,7 @@ class TargetRunner:
     ) -> Prefill:
         """Begin a row; the result prefills it."""
         return self._runner.start(
-            slot,
+            row_index,
             tokens,
             capacity,
             source,
@@ -66,9 +66,9 @@ class TargetRunner:
             score=score,
         )
 
-    def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
+    def plan_chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `start` would need, and how many tokens it would leave."""
-        return self._runner.chunks(tokens, prefix_cache=prefix_cache, leave_rest=leave_rest)
+        return self._runner.plan_chunks(tokens, prefix_cache=prefix_cache, leave_rest=leave_rest)
 
     @property
     def reads_in_rounds(self) -> bool:
@@ -84,9 +84,9 @@ class TargetRunner:
         ends = zip(rows, n_accepted, self.cache.lens, strict=True)
         self.cache.commit([len(row.tokens) + n - length for row, n, length in ends])
 
-    def fork(self, slot: int) -> None:
+    def fork(self, row_index: int) -> None:
         """Copy a row to a new last row between `verify` and the commit, with the positions that the verify wrote."""
-        self.cache.fork(slot, self.cache.layout.counts[slot])
+        self.cache.fork(row_index, self.cache.layout.counts[row_index])
 
     def verify(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:
         """Return what each sample of each row draws, in order; the caller commits.
@@ -100,63 +100,78 @@ class TargetRunner:
                 [row.seeds[0] for row in rows],
                 proposal,
                 [row.sampling for row in rows],
-                [row.n_top for row in rows],
+                [row.n_top_logprobs for row in rows],
             )
             if draws is not None:
                 return [[draw] for draw in draws]
         return self._verify_by_forward(rows, proposal.read_device_tokens())
 
     def _verify_by_forward(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:
-        fed = [
-            [*row.tokens[length:], *draft]
-            for row, draft, length in zip(rows, proposal.tokens, self.cache.lens, strict=True)
-        ]
-        counts = [1 + len(draft) for draft in proposal.tokens]
-        if any(self.n_unread(rows)):
-            logits = self._runner.forward(fed, n_last=counts)
-            gather = upload(build_padded_index(counts), self.device)
-            position = self.cache.layout.last_positions(counts)
-        else:
-            logits = self._runner.forward(fed)
-            gather, position = self.cache.layout.gather, self.cache.layout.position
+        """Return what `verify` does, of a proposal whose tokens are all on the host. S samples are on the R rows."""
+        drafts = proposal.tokens
+        logits, logits_index, position = self._score(rows, drafts)
         n_samples = [len(row.samples) for row in rows]
-        row_of = upload([r for r, n in enumerate(n_samples) for _ in range(n)], self.device)
-        seeds = upload([seed for row in rows for seed in row.seeds], self.device)
-        dist_row = gather[row_of]
-        k = dist_row.shape[1] - 1
-        padded = [draft + [NO_TOKEN] * (k - len(draft)) for draft in proposal.tokens]
-        draft = upload(torch.tensor(padded, dtype=torch.int64), self.device)[row_of]
+        row_of_sample = upload([r for r, n in enumerate(n_samples) for _ in range(n)], self.device)  # [S]
+        seeds = upload([seed for row in rows for seed in row.seeds], self.device)  # [S]
+        dist_row = logits_index[row_of_sample]  # [S, T]
+        longest_draft = dist_row.shape[1] - 1
+        padded = [draft + [NO_TOKEN] * (longest_draft - len(draft)) for draft in drafts]
+        draft = upload(torch.tensor(padded, dtype=torch.int64), self.device)[row_of_sample]  # [S, T - 1]
 
-        p = to_distributions(logits, [row.sampling for row, n in zip(rows, counts, strict=True) for _ in range(n)])
+        p = to_distributions(
+            logits, [row.sampling for row, d in zip(rows, drafts, strict=True) for _ in range(1 + len(d))]
+        )
         where = Positions(dist_row, position[dist_row] + 1)
-        decided = accept_drafts(self._rule.accept, logits, p, where, draft, seeds, proposal.q, waits=True)
+        decided = accept_drafts(self._rule.accept, logits, p, where, draft, seeds, proposal.q, scores_kept_only=True)
         top: list[TopIds] = []
-        if n_top := max(row.n_top for row in rows):
-            kept = torch.arange(k + 1, device=self.device) <= decided[:, :1]
-            top = compute_top_logprobs(logits, dist_row[kept], n_top)
+        if n_top := max(row.n_top_logprobs for row in rows):
+            is_kept = torch.arange(longest_draft + 1, device=self.device) <= decided[:, :1]
+            top = compute_top_logprobs(logits, dist_row[is_kept], n_top)
         draws = iter(build_draws(decided.tolist(), top))
         return [list(islice(draws, n)) for n in n_samples]
+
+    def _score(
+        self, rows: Sequence[Row], drafts: Sequence[list[int]]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Read what is new of each row and its draft; return the logits [N, V] after the pending and draft tokens.
+
+        Also the index of each row's t-th in them, int64 [R, T], and the position of each in the text of its row,
+        int64 [N].
+        """
+        unread = [row.tokens[length:] for row, length in zip(rows, self.cache.lens, strict=True)]
+        tokens = [[*new, *draft] for new, draft in zip(unread, drafts, strict=True)]
+        if all(len(new) == 1 for new in unread):
+            logits = self._runner.forward(tokens)
+            return logits, self.cache.layout.padded_index, self.cache.layout.position
+        # Of a prompt's rest only the pending token is followed by a draw.
+        counts = [1 + len(draft) for draft in drafts]
+        logits = self._runner.forward(tokens, n_last=counts)
+        return logits, upload(build_padded_index(counts), self.device), self.cache.layout.find_last_positions(counts)
 
     def verify_dummy(self, n_tokens: int) -> None:
         """Verify `n_tokens` of dummy rows and wait for the outcome: the work that `VerifyCost` times.
 
         Takes an empty cache and leaves it empty.
         """
-        cache = self.cache
-        if self.graphs is not None:
-            n_rows = min(-(-n_tokens // 8), cache.max_rows)
-            n_each = min(-(-n_tokens // n_rows), MAX_DRAFT_LENGTH + 1)
-            for row in range(n_rows):
-                cache.start(row, n_each + 1, 1)
-            dummy = Proposal([[0] * (n_each - 1)] * n_rows, [MODEL_EVIDENCE] * n_rows)
-            draws = self.graphs.verify([0] * n_rows, [0] * n_rows, dummy, [SamplingParams()] * n_rows)
-            cache.clear()
-            if draws is not None:
-                return
+        if self.graphs is None or not self._verify_dummy_in_graphs(self.graphs, n_tokens):
+            self._verify_dummy_by_forward(n_tokens)
+
+    def _verify_dummy_in_graphs(self, graphs: VerifyGraphs, n_tokens: int) -> bool:
+        """Return whether the graphs work."""
+        n_rows = min(-(-n_tokens // 8), self.cache.max_rows)
+        n_each = min(-(-n_tokens // n_rows), MAX_DRAFT_LENGTH + 1)
+        for row in range(n_rows):
+            self.cache.start(row, n_each + 1, 1)
+        dummy = Proposal([[0] * (n_each - 1)] * n_rows, [MODEL_EVIDENCE] * n_rows)
+        draws = graphs.verify([0] * n_rows, [0] * n_rows, dummy, [SamplingParams()] * n_rows)
+        self.cache.clear()
+        return draws is not None
+
+    def _verify_dummy_by_forward(self, n_tokens: int) -> None:
         # Recurrent layers take the tokens of a row one after the other, so the dummies are as many as in a batch.
-        n_rows = min(-(-n_tokens // 8), cache.max_rows) if self._runner.is_recurrent else 1
+        n_rows = min(-(-n_tokens // 8), self.cache.max_rows) if self._runner.is_recurrent else 1
         counts = [n_tokens // n_rows + (r < n_tokens % n_rows) for r in range(n_rows)]
         for row, n in enumerate(counts):
-            cache.start(row, 1 + n, 1)
+            self.cache.start(row, 1 + n, 1)
         to_distribution(self._runner.forward([[0] * n for n in counts]), SamplingParams())
-        cache.clear()
+        self.cache.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -17,8 +17,18 @@ from decoding.acceptance.top_logprobs import compute_top_logprobs
 from decoding.attention.graphs import Graphs, GraphWork, forward, list_row_buckets, round_up_rows, round_up_tokens
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
-from decoding.state.proposal import PENDING, Proposal
+from decoding.state.proposal import ON_DEVICE, Proposal
 from kernels.upload import upload
+
+
+class _Scored(NamedTuple):
+    """What the graph of R rows of T tokens returns: logits, and the inputs to which the acceptance belongs."""
+
+    logits: torch.Tensor  # [R * T, V], after each token
+    tokens: torch.Tensor  # int64 [R, T], the pending token and the draft
+    length: torch.Tensor  # int64 [R], committed before them
+    seeds: torch.Tensor  # int64 [R]
+    drafted: torch.Tensor  # int64 [R], the tokens of each draft
 
 
 class VerifyGraphs(Graphs[ModelRunner]):
@@ -55,61 +65,70 @@ class VerifyGraphs(Graphs[ModelRunner]):
 
         `n_top[r]` asks for so many top tokens at each token that a row draws.
         """
-        out = self._score(last, seeds, proposal)
-        if out is None:
+        scored = self._score(last, seeds, proposal)
+        if scored is None:
             return None
-        logits, (R, T) = out[0], out[1].shape
         n, k = len(last), max(map(len, proposal.tokens))
-        q = _pad_distribution(proposal.q, n, k, R, T - 1) if self._needs_q and k and proposal.q is not None else None
-        per_token = [params for params in [*sampling, *[sampling[0]] * (R - n)] for _ in range(T)]
-        p, complete = to_distributions_nosync(logits, per_token)
-        rows = self._decide(p, complete, q, *out)[:n].tolist()
-        if not all(complete for complete, *_ in rows):
+        R, T = scored.tokens.shape
+        q = None
+        if self._needs_q and k and proposal.q is not None:
+            q = _pad_distribution(proposal.q, n, k, R, T - 1)
+        by_row = [*sampling, *[sampling[0]] * (R - n)]
+        by_token = [params for params in by_row for _ in range(T)]
+        p, is_complete = to_distributions_nosync(scored.logits, by_token)
+        decided = self._decide(p, is_complete, q, scored)[:n].tolist()
+        if not all(is_enough for is_enough, *_ in decided):
             # Some nucleus was wider than the search: decide again on the same logits, with a search of any width.
-            p = to_distributions(logits, per_token)
-            rows = self._decide(p, torch.ones_like(complete), q, *out)[:n].tolist()
-        draws = build_draws([decided for _, *decided in rows])
-        return _attach_top(draws, n_top, logits, T) if any(n_top) else draws
+            p = to_distributions(scored.logits, by_token)
+            decided = self._decide(p, torch.ones_like(is_complete), q, scored)[:n].tolist()
+        draws = build_draws([values for _, *values in decided])
+        return _attach_top(draws, n_top, scored.logits, T) if any(n_top) else draws
 
     def score(self, last: Sequence[int], proposal: Proposal) -> torch.Tensor | None:
         """Return the logits [n, T, V] after each pending token and draft; None when graphs do not work here."""
-        out = self._score(last, [0] * len(last), proposal)
-        return None if out is None else out[0].view(*out[1].shape, -1)[: len(last)]
+        scored = self._score(last, [0] * len(last), proposal)
+        return None if scored is None else scored.logits.view(*scored.tokens.shape, -1)[: len(last)]
 
-    def _score(self, last: Sequence[int], seeds: Sequence[int], proposal: Proposal) -> tuple[torch.Tensor, ...] | None:
+    def _score(self, last: Sequence[int], seeds: Sequence[int], proposal: Proposal) -> _Scored | None:
         """Return what `_forward` does for the bucket of these rows."""
         drafted = [len(tokens) for tokens in proposal.tokens]
         n, k = len(last), max(drafted)
         R, T = round_up_rows(n), round_up_tokens(k + 1)
         lens = self.runner.cache.lens
-        self.runner.cache.prepare([1 + n for n in drafted])
-        idle = R - n
+        self.runner.cache.prepare([1 + n_drafted for n_drafted in drafted])
+        idle = [0] * (R - n)
+        tokens = [
+            [pending, *draft, *[0] * (T - 1 - len(draft))] for pending, draft in zip(last, proposal.tokens, strict=True)
+        ]
         values: dict[str, Any] = {
-            "ids": [[t, *d, *[0] * (T - 1 - len(d))] for t, d in zip(last, proposal.tokens, strict=True)]
-            + [[0] * T] * idle,
-            "length": [*lens, *[0] * idle],
-            "seeds": [*seeds, *[0] * idle],
-            "drafted": [*drafted, *[0] * idle],
+            "tokens": tokens + [[0] * T] * len(idle),
+            "length": [*lens, *idle],
+            "seeds": [*seeds, *idle],
+            "drafted": [*drafted, *idle],
         }
-        if proposal.pending is not None:
-            values["pending"] = proposal.pending[:n, :k]
+        if proposal.device_tokens is not None:
+            values["device_tokens"] = proposal.device_tokens[:n, :k]
         return self._forward(R, T, values)
 
-    def _forward(self, R: int, T: int, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
-        """Return logits [R * T, V], the tokens [R, T] they follow, and `length`, `seeds` and `drafted` [R]."""
+    def _forward(self, R: int, T: int, values: dict[str, Any]) -> _Scored | None:
+        """Replay the forward of R rows of T tokens on `values`; None when graphs do not work here."""
 
         def make() -> GraphWork:
-            inputs = self.buffers(ids=(R, T), length=(R,), seeds=(R,), drafted=(R,), pending=(R, max(T - 1, 1)))
+            inputs = self.buffers(
+                tokens=(R, T), length=(R,), seeds=(R,), drafted=(R,), device_tokens=(R, max(T - 1, 1))
+            )
 
-            def run() -> tuple[torch.Tensor, ...]:
-                ids = inputs["ids"].clone()
-                ids[:, 1:] = torch.where(ids[:, 1:] == PENDING, inputs["pending"][:, : T - 1], ids[:, 1:])
-                logits = self._keep(forward(self.runner, ids, inputs["length"]))
-                return logits, ids, inputs["length"], inputs["seeds"], inputs["drafted"]
+            def run() -> _Scored:
+                tokens = inputs["tokens"].clone()
+                is_on_device = tokens[:, 1:] == ON_DEVICE
+                tokens[:, 1:] = torch.where(is_on_device, inputs["device_tokens"][:, : T - 1], tokens[:, 1:])
+                logits = self._keep(forward(self.runner, tokens, inputs["length"]))
+                return _Scored(logits, tokens, inputs["length"], inputs["seeds"], inputs["drafted"])
 
             return GraphWork(inputs, run)
 
-        return self.replay((R, T), make, values)
+        outputs = self.replay((R, T), make, values)
+        return None if outputs is None else _Scored(*outputs)
 
     def _keep(self, logits: torch.Tensor) -> torch.Tensor:
         """Copy logits to the beginning of the buffer that all graphs share, and return that.
@@ -123,30 +142,27 @@ class VerifyGraphs(Graphs[ModelRunner]):
     def _decide(
         self,
         p: Distribution,
-        complete: torch.Tensor,  # bool [R * T], where p is complete
+        is_complete: torch.Tensor,  # bool [R * T], where p is complete
         q: Distribution | None,
-        logits: torch.Tensor,  # [R * T, V]
-        ids: torch.Tensor,  # [R, T], the pending token and the draft
-        length: torch.Tensor,  # [R]
-        seeds: torch.Tensor,  # [R]
-        drafted: torch.Tensor,  # [R]
+        scored: _Scored,
     ) -> torch.Tensor:
-        """Return float64 [R, 2 + 2 T]: whether p was complete up to the last token, then what `decide` returns."""
-        R, T = ids.shape
-        step = torch.arange(T, device=ids.device)
-        where = Positions(torch.arange(R * T, device=ids.device).view(R, T), length[:, None] + step + 1)
-        draft = ids[:, 1:].masked_fill(step[1:] > drafted[:, None], NO_TOKEN)
-        decided = accept_drafts(self._accept, logits, p, where, draft, seeds, q, waits=False)
-        enough = (complete.view(R, T) | (step > decided[:, :1])).all(dim=1)
-        return torch.cat([enough[:, None].double(), decided], dim=1)
+        """Return float64 [R, 2 + 2 T]: whether p was complete to the last token, then what `accept_drafts` returns."""
+        R, T = scored.tokens.shape
+        step = torch.arange(T, device=scored.tokens.device)
+        dist_row = torch.arange(R * T, device=scored.tokens.device).view(R, T)
+        where = Positions(dist_row, scored.length[:, None] + step + 1)
+        draft = scored.tokens[:, 1:].masked_fill(step[1:] > scored.drafted[:, None], NO_TOKEN)
+        decided = accept_drafts(self._accept, scored.logits, p, where, draft, scored.seeds, q, scores_kept_only=False)
+        is_enough = (is_complete.view(R, T) | (step > decided[:, :1])).all(dim=1)
+        return torch.cat([is_enough[:, None].double(), decided], dim=1)
 
 
 def _attach_top(draws: Sequence[Draw], n_top: Sequence[int], logits: torch.Tensor, T: int) -> list[Draw]:
     """Return the draws of rows of T positions of `logits`, with the top tokens of the rows that ask for some."""
-    asked = [
+    logits_index = [
         r * T + t for r, (draw, n) in enumerate(zip(draws, n_top, strict=True)) if n for t in range(len(draw.tokens))
     ]
-    tops = iter(compute_top_logprobs(logits, upload(asked, logits.device), max(n_top)))
+    tops = iter(compute_top_logprobs(logits, upload(logits_index, logits.device), max(n_top)))
     return [
         draw._replace(top=tuple(islice(tops, len(draw.tokens)))) if n else draw
         for draw, n in zip(draws, n_top, strict=True)

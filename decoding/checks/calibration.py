@@ -32,7 +32,7 @@ def calibrate(verify: Callable[[int], None], device: torch.device, dtype: torch.
     The rates are measured by reading a buffer and by multiplying two square matrices of `dtype`. The least is the time
     that the work itself takes: what disturbs a single run only ever makes it longer.
 
-    `verify` does the work of a verify of that many dummy tokens and keeps nothing (`TargetRunner.verify_dummy`).
+    `verify` verifies that many dummy tokens and leaves no state (`TargetRunner.verify_dummy`).
     """
     verify_s = _measure_least_s(lambda: verify(N_TOKENS), device)
     buffer = torch.zeros(_BUFFER_BYTES // 4, dtype=torch.float32, device=device)

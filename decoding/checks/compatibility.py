@@ -39,7 +39,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.loading import silence_transformers
 from decoding.state.request_state import encode_prompt
 from kernels import check, recurrence
-from kernels.recurrence import StateRows, Tokens, Writes
+from kernels.recurrence import StateRows, StateWrites, TokenInputs
 
 _log = logging.getLogger(__name__)
 # Rounding stays far below (bfloat16: 4 % seen), a token that sees what it should not lies far above.
@@ -49,9 +49,9 @@ _LENGTHS = (11, 29, 19)
 # The most tokens of a row.
 _MAX_TOKENS = 64
 _WINDOW = 5
-_JUNK = 3
+_N_REJECTED = 3
 # What layers may do with what they have seen: keep keys and values of all of it, or of a window or chunk of it.
-_LAYERS = {"full_attention", "sliding_attention", "chunked_attention", "moe", "dense", "sparse"}
+_KNOWN_LAYER_TYPES = {"full_attention", "sliding_attention", "chunked_attention", "moe", "dense", "sparse"}
 # And where we know a model's recurrent layers.
 _RECURRENT_LAYERS = {"linear_attention", "conv", "hybrid"}
 
@@ -63,40 +63,15 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
     by row, and reports the choice to `on_progress`, or else to the log, in one line. Raises IncompatibleModelError with
     the reasons where none agrees with the model.
     """
-    model, own = loaded.model, loaded.model.config._attn_implementation
     _require_known_states(loaded)
     texts, rounds = _make_texts(loaded), _NotingRounds()
-    reasons: list[str] = []
-    reason: str | None = None
-    with _use_narrow_windows(model):
+    with _use_narrow_windows(loaded.model):
         alone = [_compute_alone(loaded, text) for text in texts]
         if not all(logits.isfinite().all() for logits in alone):
             return  # The engine stops such a model at its first round, with an error of its own.
-        if _compute_distance(_compute_alone(loaded, texts[1][:-_JUNK]), alone[1][:-_JUNK]) > TOLERANCE[loaded.dtype]:
-            raise IncompatibleModelError(
-                f"{loaded.name} cannot be used: the tokens of {type(model).__name__} see those behind them, so it is an"
-                " encoder (is is_decoder false in its config.json?): choose a causal language model."
-            )
-        for name in _list_candidates(loaded, attention):
-            with silence_transformers():
-                model.set_attn_implementation(own if name == OWN.name else NAMES[name])
-            kind = RowByRowRunner if name == OWN.name else ModelRunner
-            for is_flat, gathers in _list_forwards(model):
-                if not is_flat and FlatForward.suits(model):
-                    forbid_flat_forward(model, reason)
-                setattr(model, GATHERS, gathers)
-                runner = kind(model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
-                if isinstance(runner.cache, RecurrentCache):
-                    runner.cache.rounds = rounds
-                reason = _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
-                if reason is None:
-                    break
-            if reason is None:
-                break
-            reasons.append(f"with attention {name!r} {reason}")
-        else:
-            raise IncompatibleModelError(_format_refusal(loaded, attention, reasons))
-        if is_recurrent(model) and has_kernel(loaded.device):
+        _require_causal(loaded, texts[1], alone[1])
+        name, reasons = _choose_backend(loaded, attention, rounds, texts, alone)
+        if is_recurrent(loaded.model) and has_kernel(loaded.device):
             _try_kernel(loaded, rounds, texts, alone)
     if name == OWN.name or reasons:
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
@@ -113,15 +88,69 @@ def _list_forwards(model: PreTrainedModel) -> Iterator[tuple[bool, bool]]:
     yield False, True
 
 
+def _require_causal(loaded: LoadedModel, text: list[int], alone: torch.Tensor) -> None:
+    """Raise IncompatibleModelError if the logits `alone` of a text change with the tokens that follow."""
+    shorter = _compute_alone(loaded, text[:-_N_REJECTED])
+    if _compute_distance(shorter, alone[:-_N_REJECTED]) > TOLERANCE[loaded.dtype]:
+        raise IncompatibleModelError(
+            f"{loaded.name} cannot be used: the tokens of {type(loaded.model).__name__} see those behind them, so it is"
+            " an encoder (is is_decoder false in its config.json?): choose a causal language model."
+        )
+
+
+def _choose_backend(
+    loaded: LoadedModel, attention: str, rounds: _NotingRounds, texts: list[list[int]], alone: list[torch.Tensor]
+) -> tuple[str, list[str]]:
+    """Let the model use the first backend that decodes as it does alone; return its name, and what others did wrong.
+
+    Raises IncompatibleModelError if there is none.
+    """
+    own = loaded.model.config._attn_implementation
+    reasons: list[str] = []
+    for name in _list_candidates(loaded, attention):
+        with silence_transformers():
+            loaded.model.set_attn_implementation(own if name == OWN.name else NAMES[name])
+        kind = RowByRowRunner if name == OWN.name else ModelRunner
+        reason = _choose_forward(loaded, kind, rounds, texts, alone)
+        if reason is None:
+            return name, reasons
+        reasons.append(f"with attention {name!r} {reason}")
+    raise IncompatibleModelError(_format_refusal(loaded, attention, reasons))
+
+
+def _choose_forward(
+    loaded: LoadedModel,
+    kind: type[ModelRunner],
+    rounds: _NotingRounds,
+    texts: list[list[int]],
+    alone: list[torch.Tensor],
+) -> str | None:
+    """Let the model use the first forward that is right; return what is wrong with the last one if none is."""
+    reason = None
+    for is_flat, gathers in _list_forwards(loaded.model):
+        if not is_flat and FlatForward.suits(loaded.model):
+            forbid_flat_forward(loaded.model, reason)
+        setattr(loaded.model, GATHERS, gathers)
+        runner = kind(loaded.model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
+        if isinstance(runner.cache, RecurrentCache):
+            runner.cache.rounds = rounds
+        reason = _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
+        if reason is None:
+            return None
+    return reason
+
+
 class _NotingRounds:
     """Rounds by PyTorch, which keep an example of each form of tokens that the layers of a model bring."""
 
     advance_states = staticmethod(recurrence.advance_states)
 
     def __init__(self) -> None:
-        self.examples: dict[tuple[torch.Size | None, ...], Tokens] = {}
+        self.examples: dict[tuple[torch.Size | None, ...], TokenInputs] = {}
 
-    def run_tokens(self, states: torch.Tensor, rows: StateRows, tokens: Tokens) -> tuple[torch.Tensor, Writes]:
+    def run_tokens(
+        self, states: torch.Tensor, rows: StateRows, tokens: TokenInputs
+    ) -> tuple[torch.Tensor, StateWrites]:
         """Return what each token reads and what it writes."""
         self.examples[tuple(None if part is None else part.shape[1:] for part in tokens)] = tokens
         return recurrence.run_tokens(states, rows, tokens)
@@ -153,7 +182,7 @@ def _require_known_states(loaded: LoadedModel) -> None:
     Recurrent layers that we know are given our functions.
     """
     is_known = install_recurrence(loaded.model) > 0
-    layers = set(getattr(loaded.model.config.get_text_config(), "layer_types", None) or ()) - _LAYERS
+    layers = set(getattr(loaded.model.config.get_text_config(), "layer_types", None) or ()) - _KNOWN_LAYER_TYPES
     if is_known:
         layers -= _RECURRENT_LAYERS
     if layers or (getattr(loaded.model, "_is_stateful", False) and not is_known):
@@ -183,7 +212,7 @@ def _use_narrow_windows(model: Any) -> Iterator[None]:
 
 
 def _list_candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
-    # Hybrid models do not say so, and their attention layers are as other models have them.
+    # Hybrid models do not set the flag, but their attention layers are ordinary ones.
     exchangeable = loaded.model._supports_attention_backend or is_recurrent(loaded.model)
     best = pick_attention(attention, loaded.device)
     if exchangeable:
@@ -212,7 +241,7 @@ def _compute_alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
 def _make_texts(loaded: LoadedModel) -> list[list[int]]:
     """Return rows of tokens of different lengths."""
     tokens = cycle([token for token in encode_prompt(loaded, _TEXT) if token < loaded.vocab_size])
-    return [list(islice(tokens, min(length, loaded.context_length - _JUNK))) for length in _LENGTHS]
+    return [list(islice(tokens, min(length, loaded.context_length - _N_REJECTED))) for length in _LENGTHS]
 
 
 def _describe_difference(
@@ -246,12 +275,12 @@ def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
     """Return logits [T, V] of the last tokens of each text, decoded as in rounds: ragged, with a rejected draft."""
     new = [min(len(text) - 1, n) for text, n in zip(texts, (6, 8, 7), strict=True)]
     for row, (text, n) in enumerate(zip(texts, new, strict=True)):
-        runner.cache.start(row, len(text) + _JUNK)
+        runner.cache.start(row, len(text) + _N_REJECTED)
         runner.forward([text[: len(text) - n]], n_last=[1], first_row=row, whole=True)
         runner.cache.commit([len(text) - n], first_row=row)
     kept = [2, 1, 3]
     first = [text[len(text) - n :][:k] for text, n, k in zip(texts, new, kept, strict=True)]
-    draft = [[*first[0], *texts[0][:_JUNK]], *first[1:]]
+    draft = [[*first[0], *texts[0][:_N_REJECTED]], *first[1:]]
     before = _split(runner.forward(draft), draft)
     runner.cache.commit(kept)
     rest = [text[len(text) - n + k :] for text, n, k in zip(texts, new, kept, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,11 +22,13 @@ from decoding.attention.draft_runner import DraftSteps
 from decoding.attention.drafting import DraftingSteps
 from decoding.attention.drawing_graphs import SamplingGraphs
 from decoding.attention.graphs import Graphs
+from decoding.attention.runner_pool import RunnerPool
 from decoding.attention.verify_graphs import VerifyGraphs
-from decoding.checks.self_check import compare_top, describe_error
+from decoding.checks.self_check import Decode, check_rounds, compare_top, describe_error, encode_probes
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.memory.pages import count_pages
 from decoding.models.errors import get_first_line
+from decoding.models.loaded import LoadedModel
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from kernels.upload import upload
@@ -36,6 +38,26 @@ _SAMPLING = {
     get_sampling_mode(params): params for params in (SamplingParams(0.0), SamplingParams(1.0, 1.0), SamplingParams(1.0))
 }
 _N_STEPS = 2  # of a draft model: the first one reads two tokens of a row, and later ones read one
+
+
+class GraphErrors(NamedTuple):
+    """Why the target's graphs, and why the graphs of what drafts, must not be used; None where they are right."""
+
+    target: str | None
+    draft: str | None
+
+
+def find_errors(target: LoadedModel, pool: RunnerPool, max_batch: int, decode: Decode) -> GraphErrors:
+    """Compare what the graphs of a pool compute with forwards without; `decode` is the engine's `generate_many`."""
+    if not pool.has_graphs:
+        return GraphErrors(None, None)
+    error = check_rounds(target, pool.make_runner(target, 1), decode)
+    if error is not None:
+        return GraphErrors(error, None)
+    prompts = encode_probes(target)
+    with pool.acquire(max_batch) as runners:
+        target_error, *draft_errors = [find_error(graphs, prompts) for graphs in runners.graphs]
+    return GraphErrors(target_error, draft_errors[0] if draft_errors else None)
 
 
 @torch.inference_mode()
@@ -58,7 +80,7 @@ def _check_shapes(
     prompts: Sequence[Sequence[int]],
     check: Callable[[Any, Sequence[Sequence[int]], Any], str | None],
 ) -> str | None:
-    """Check all shapes, the largest first, with a row less than a bucket has: its padding is checked as well."""
+    """Check all shapes, the largest first, with one row fewer than the shape has, so that padding is checked too."""
     try:
         rows = [prompts[r % len(prompts)] for r in range(_count_rows(graphs, runners, prompts))]
         _start_rows(runners, rows, len(prompts))
@@ -154,13 +176,13 @@ def _check_block(
     for r, length in enumerate(before):
         runner.cache.rewind(r, length)
     proposal = graphs.propose(pending, unread, lengths, seeds, [sampling] * len(rows))
-    if proposal is None or proposal.pending is None:
+    if proposal is None or proposal.device_tokens is None:
         return None
     for r, length in enumerate(before):
         runner.cache.rewind(r, length)
     first = [n + 1 for n in runner.read_by_target]
     steps = BlockDrafts(runner, graphs.rule).run_blocks(pending, unread, lengths)
-    return _compare_draws(graphs, steps, proposal.pending, first, seeds, sampling)
+    return _compare_draws(graphs, steps, proposal.device_tokens, first, seeds, sampling)
 
 
 def _compare_draws(

@@ -18,14 +18,14 @@ from decoding.attention.runner import ModelRunner
 
 
 class _Batch(NamedTuple):
-    """Tokens that each row has committed, and brings. The first token that the row `own` brings is compared."""
+    """Each row's committed and new tokens (`lens`, `counts`). The first new token of row `own` is compared."""
 
     lens: Sequence[int]
     counts: Sequence[int]
     own: int = 0
 
 
-_LENGTH = 250  # with 17 tokens more slots are read than with one
+_LENGTH = 250  # 17 new tokens read more slots than one does
 _ALONE = _Batch((_LENGTH,), (1,))
 _BATCHES = (
     _Batch((_LENGTH,), (2,)),

@@ -37,7 +37,7 @@ _PROBES = (
     "x =",
 )
 _N_TOKENS = MAX_DRAFT_LENGTH + 8
-_FEWEST_TOKENS = 2  # a drafter has states of all but the last two
+_FEWEST_TOKENS = 2  # a drafter's cache holds all but the last two
 
 
 def check_kernels(loaded: LoadedModel) -> dict[str, str]:
@@ -109,7 +109,7 @@ def _describe_difference(
 
 
 def compare_top(logits: torch.Tensor, tokens: torch.Tensor, noted: torch.Tensor) -> str | None:
-    """Return how far `tokens` [N] are from the top ones of `logits` [N, V], and their `noted` log-probabilities."""
+    """Return how far `tokens` [N] and their `noted` log-probabilities are from the top ones of `logits` [N, V]."""
     logp = logits.float().log_softmax(dim=1)
     own = logp.gather(1, tokens[:, None])[:, 0]
     return describe_error(torch.maximum(logp.amax(dim=1) - own, (own - noted).abs()).max(), logits.dtype)

@@ -29,6 +29,8 @@ _PRIOR_WEIGHT = 4.0
 _DECAY = 0.9965
 # After this many rounds without a draft, one is verified although it does not pay, to measure acceptance again.
 _EXPLORE_EVERY = 12
+# A model drafts this many tokens in its first round, which measures the time of a step.
+_FIRST_MODEL_LENGTH = 4
 # Keep adding tokens while the rate is at least 90 % of the best: costs rise in steps, and a token that does not pay
 # may be followed by some that do.
 _MIN_SHARE_OF_BEST = 0.9
@@ -39,21 +41,42 @@ _Cell = tuple[str, int]
 """What a rate of a model's tokens is counted by: their depth, or the class of their confidence."""
 
 
+class RoundsWithoutDraft:
+    """Counts the rounds since the last draft; after `_EXPLORE_EVERY` of them one is due although it does not pay."""
+
+    def __init__(self) -> None:
+        self._n_rounds = 0
+
+    @property
+    def is_draft_due(self) -> bool:
+        """Whether so many rounds had no draft that acceptance has to be measured again."""
+        return self._n_rounds >= _EXPLORE_EVERY
+
+    def record(self, *, has_draft: bool) -> None:
+        """Count a round."""
+        self._n_rounds = 0 if has_draft else self._n_rounds + 1
+
+
 class AcceptanceModel:
     """The acceptance rate of draft tokens whose predecessors were accepted: a lookup's by match, a model's by depth.
 
-    Where a head says for each token how confident it is, also by confidence. `tokens_a_step` are the tokens that one
-    step of a model proposes: 1, or the whole block of a head. `rounds_without_draft` counts rounds since a draft was
-    last verified, `rounds_not_drawn` those since a model was last to draw one.
+    Where a head says for each token how confident it is, also by confidence. `tokens_per_step` are the tokens that one
+    step of a model proposes: 1, or the whole block of a head. `rounds_without_draft` are those in which none was
+    verified, `rounds_without_model_draft` those in which a model was to draw none.
     """
 
-    def __init__(self, tokens_a_step: int = 1) -> None:
-        self.tokens_a_step = tokens_a_step
+    def __init__(self, tokens_per_step: int = 1) -> None:
+        self.tokens_per_step = tokens_per_step
         self._matches = MatchChance()
         self._accepted: defaultdict[_Cell, float] = defaultdict(float)
         self._tried: defaultdict[_Cell, float] = defaultdict(float)
-        self.rounds_without_draft = 0
-        self.rounds_without_model_draft = 0
+        self.rounds_without_draft = RoundsWithoutDraft()
+        self.rounds_without_model_draft = RoundsWithoutDraft()
+
+    @property
+    def is_head(self) -> bool:
+        """Whether a step of the model proposes a whole block."""
+        return self.tokens_per_step > 1
 
     def observe(self, evidence: Evidence, drafted: int, accepted: int, confidence: Sequence[float] = ()) -> None:
         """Record a row's round: `accepted` of `drafted` tokens were accepted, and the next one, if any, was not."""
@@ -68,28 +91,28 @@ class AcceptanceModel:
                 self._tried[cell] = self._tried[cell] * _DECAY + 1
                 self._accepted[cell] = self._accepted[cell] * _DECAY + (depth < accepted)
 
-    def steps_for(self, n_tokens: int) -> int:
+    def count_steps(self, n_tokens: int) -> int:
         """Return the steps in which a model drafts `n_tokens` tokens a row."""
-        return -(-n_tokens // self.tokens_a_step)
+        return -(-n_tokens // self.tokens_per_step)
 
-    def expected(self, evidence: Evidence, tokens: Sized) -> float:
+    def estimate_n_accepted(self, evidence: Evidence, tokens: Sized) -> float:
         """Return how many of `tokens`, all drafted for this evidence, are accepted on average."""
         survival, expected = 1.0, 0.0
         for depth in range(len(tokens)):
-            survival *= self.probability(evidence, depth)
+            survival *= self.estimate_acceptance(evidence, depth)
             expected += survival
         return expected
 
-    def probability(self, evidence: Evidence, depth: int) -> float:
+    def estimate_acceptance(self, evidence: Evidence, depth: int) -> float:
         """Return the probability that draft token `depth` (from 0) is accepted if those before it are."""
         return self._matches(evidence[depth]) if evidence else self._compute_rate(_get_depth_cell(depth), _PRIOR)
 
-    def chance(self, proposal: Proposal, row: int, depth: int) -> float:
+    def estimate_token_acceptance(self, proposal: Proposal, row: int, depth: int) -> float:
         """Return the probability that token `depth` of a row's draft is accepted if those before it are."""
         if proposal.confidence and depth < len(proposal.confidence[row]):
             confidence = proposal.confidence[row][depth]
             return self._compute_rate(_get_confidence_cell(confidence), confidence)
-        return self.probability(proposal.evidence[row], depth)
+        return self.estimate_acceptance(proposal.evidence[row], depth)
 
     def _compute_rate(self, cell: _Cell, prior: float) -> float:
         return (self._accepted[cell] + prior * _PRIOR_WEIGHT) / (self._tried[cell] + _PRIOR_WEIGHT)
@@ -111,66 +134,88 @@ def choose_row_lengths(
     An accepted token of row r counts `n_samples[r]` times, because that many samples share the row. The result may be
     0 for every row.
     """
-    n_rows = len(proposal.tokens)
-    lengths, longest, n_tokens = [0] * n_rows, 0, n_rows
-    expected = float(sum(n_samples))
-    order: list[int] = []
-    rates = [expected / cost(n_rows, n_tokens, 1)]
+    n_rows, idle = len(proposal.tokens), acceptance.rounds_without_draft
     queue = [
-        (-n_samples[row] * acceptance.chance(proposal, row, 0), row)
+        (-n_samples[row] * acceptance.estimate_token_acceptance(proposal, row, 0), row)
         for row, tokens in enumerate(proposal.tokens)
         if tokens
     ]
     heapq.heapify(queue)
-    if queue and acceptance.rounds_without_draft >= _EXPLORE_EVERY:
-        acceptance.rounds_without_draft = 0
-        return [int(row == queue[0][1]) for row in range(n_rows)]
-    while queue and rates[-1] >= _MIN_SHARE_OF_BEST * max(rates):
-        negative_gain, row = heapq.heappop(queue)
-        order.append(row)
-        lengths[row] += 1
-        longest = max(longest, lengths[row])
-        expected -= negative_gain
-        n_tokens += 1
-        rates.append(expected / cost(n_rows, n_tokens, 1 + longest))
-        depth = lengths[row]
-        if depth < len(proposal.tokens[row]):
-            heapq.heappush(queue, (negative_gain * acceptance.chance(proposal, row, depth), row))
+    if queue and idle.is_draft_due:
+        idle.record(has_draft=True)
+        best_row = queue[0][1]
+        return [int(row == best_row) for row in range(n_rows)]
+    order, rates = _add_best_tokens(queue, proposal, n_samples, acceptance, cost)
     enough = _GOOD_ENOUGH * max(rates)
     n_drafts = next(n for n, rate in enumerate(rates) if rate >= enough)
-    acceptance.rounds_without_draft = 0 if n_drafts else acceptance.rounds_without_draft + 1
+    idle.record(has_draft=n_drafts > 0)
     return [order[:n_drafts].count(row) for row in range(n_rows)]
 
 
+def _add_best_tokens(
+    queue: list[tuple[float, int]],
+    proposal: Proposal,
+    n_samples: Sequence[int],
+    acceptance: AcceptanceModel,
+    cost: RoundCost,
+) -> tuple[list[int], list[float]]:
+    """Add the token with the highest gain again and again while it may pay; return the row of each, and `rates`.
+
+    A gain is the number of samples that are expected to accept the token. `queue` is a heap of (minus the gain of the
+    next token, row) of the rows that have a draft. `rates[n]` are the expected tokens per second with the first n
+    tokens.
+    """
+    n_rows = len(proposal.tokens)
+    lengths, longest, n_tokens = [0] * n_rows, 0, n_rows
+    expected = float(sum(n_samples))  # tokens of the round: each sample gets one without a draft
+    order: list[int] = []
+    rates = [expected / cost(n_rows, n_tokens, 1)]
+    while queue and rates[-1] >= _MIN_SHARE_OF_BEST * max(rates):
+        negative_gain, row = heapq.heappop(queue)
+        gain = -negative_gain
+        order.append(row)
+        lengths[row] += 1
+        longest = max(longest, lengths[row])
+        n_tokens += 1
+        expected += gain
+        rates.append(expected / cost(n_rows, n_tokens, 1 + longest))
+        depth = lengths[row]  # of the row's next token, which is accepted only if this one is
+        if depth < len(proposal.tokens[row]):
+            heapq.heappush(queue, (-gain * acceptance.estimate_token_acceptance(proposal, row, depth), row))
+    return order, rates
+
+
 def choose_model_length(
-    looked_up: Sequence[float], n_samples: Sequence[int], acceptance: AcceptanceModel, cost: RoundCost
+    expected_from_lookup: Sequence[float], n_samples: Sequence[int], acceptance: AcceptanceModel, cost: RoundCost
 ) -> int:
     """Return the draft length of a model, one for all rows, that maximizes expected tokens per second.
 
-    `looked_up[r]` are the tokens that row r expects from a lookup, 0 without one, and `n_samples[r]` samples share it.
-    The model drafts for the rows in which it expects more; a step of it takes the same time however many these are. A
-    head whose step proposes a block proposes all of it: what to verify is decided when its confidences are known.
+    `expected_from_lookup[r]` are the tokens that row r expects from a lookup, 0 without one, and `n_samples[r]` samples
+    share it. The model drafts for the rows in which it expects more; a step of it takes the same time however many
+    these are. A head whose step proposes a block proposes all of it: what to verify is decided when its confidences are
+    known.
     """
-    step = cost.draft_step_s
-    if step is None:
-        return 4  # the first round measures the time of a step
-    n_rows = len(looked_up)
-    survival, drawn = 1.0, 0.0
-    best, best_rate = 0, 0.0
-    block = acceptance.tokens_a_step
-    for k in range((block if block > 1 else MAX_DRAFT_LENGTH) + 1):
+    step_s = cost.draft_step_s
+    if step_s is None:
+        return _FIRST_MODEL_LENGTH
+    n_rows, idle = len(expected_from_lookup), acceptance.rounds_without_model_draft
+    best_length, best_rate = 0, 0.0
+    survival, expected_from_model = 1.0, 0.0
+    for k in range((acceptance.tokens_per_step if acceptance.is_head else MAX_DRAFT_LENGTH) + 1):
         if k:
-            survival *= acceptance.probability(MODEL_EVIDENCE, k - 1)
-            drawn += survival
+            survival *= acceptance.estimate_acceptance(MODEL_EVIDENCE, k - 1)
+            expected_from_model += survival
         # A lookup's draft is cut about where the tokens that it expects end.
-        lengths = [k if drawn > known else math.ceil(known) for known in looked_up]
-        n_drafted, longest = sum(lengths), max(lengths)
-        expected = sum(n * (1 + max(drawn, known)) for n, known in zip(n_samples, looked_up, strict=True))
-        rate = expected / (acceptance.steps_for(k) * step + cost(n_rows, n_rows + n_drafted, longest + 1))
+        lengths = [k if expected_from_model > known else math.ceil(known) for known in expected_from_lookup]
+        expected = sum(
+            n * (1 + max(expected_from_model, known)) for n, known in zip(n_samples, expected_from_lookup, strict=True)
+        )
+        draft_s = acceptance.count_steps(k) * step_s
+        rate = expected / (draft_s + cost(n_rows, n_rows + sum(lengths), max(lengths) + 1))
         if rate > best_rate:
-            best, best_rate = k, rate
-    acceptance.rounds_without_model_draft = 0 if best else acceptance.rounds_without_model_draft + 1
-    if acceptance.rounds_without_model_draft >= _EXPLORE_EVERY:
-        acceptance.rounds_without_model_draft = 0
-        return block
-    return block if best and block > 1 else best
+            best_length, best_rate = k, rate
+    idle.record(has_draft=best_length > 0)
+    if idle.is_draft_due:
+        idle.record(has_draft=True)
+        return acceptance.tokens_per_step
+    return acceptance.tokens_per_step if best_length and acceptance.is_head else best_length

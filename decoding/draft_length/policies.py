@@ -21,16 +21,16 @@ from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 class DraftLengthPolicy(Protocol):
     """Chooses the draft length of each round."""
 
-    def next(self, n_rows: int, n_samples: int) -> int:
+    def choose_limit(self, n_rows: int, n_samples: int) -> int:
         """Return the draft length limit of the next round, for `n_rows` rows with `n_samples` samples in all."""
 
-    def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
+    def choose_model_lengths(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return how many tokens a model is to draw for each row instead of the looked-up ones; 0 keeps the lookup.
 
         At most `lengths[r]`; `n_samples[r]` samples share row r.
         """
 
-    def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
+    def choose_verify_lengths(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return how many of each row's proposed tokens to verify; `n_samples[r]` samples share row r."""
 
     def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
@@ -41,29 +41,33 @@ LONG_MATCH = 4
 """Policies that do not learn let the model replace shorter lookup matches."""
 
 
-class FixedLength:
-    """Drafts the same number of tokens in every round."""
+class _WholeDraftPolicy:
+    """Verifies all that is drafted, and does not learn."""
 
-    def __init__(self, k: int) -> None:
-        self.k = k
-
-    def next(self, n_rows: int, n_samples: int) -> int:
-        """Return the fixed length."""
-        return self.k
-
-    def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
+    def choose_model_lengths(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return the length where no long match was found."""
         return [
             0 if evidence and evidence[0].length >= LONG_MATCH else k
             for evidence, k in zip(looked_up.evidence, lengths, strict=True)
         ]
 
-    def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
+    def choose_verify_lengths(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return all of each row's tokens."""
         return [len(tokens) for tokens in proposal.tokens]
 
     def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
-        """Do nothing: a fixed length does not learn."""
+        """Do nothing."""
+
+
+class FixedLength(_WholeDraftPolicy):
+    """Drafts the same number of tokens in every round."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+
+    def choose_limit(self, n_rows: int, n_samples: int) -> int:
+        """Return the fixed length."""
+        return self.k
 
 
 class BassLength(FixedLength):
@@ -89,16 +93,15 @@ class BassLength(FixedLength):
             self.shrank = 1
 
 
-class TableLength(FixedLength):
+class TableLength(_WholeDraftPolicy):
     """Looks up the best length for the batch size in a stored profile (Su et al., arXiv 2310.18813)."""
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(0)
         self._profile = profile
 
-    def next(self, n_rows: int, n_samples: int) -> int:
+    def choose_limit(self, n_rows: int, n_samples: int) -> int:
         """Return the best length of the profiled batch size nearest to the number of unfinished samples."""
-        return self._profile.best(n_samples)
+        return self._profile.get_best_length(n_samples)
 
 
 class GoodputLength:
@@ -115,20 +118,26 @@ class GoodputLength:
         self._cost = cost
         self._looks_up = looks_up
 
-    def next(self, n_rows: int, n_samples: int) -> int:
+    def choose_limit(self, n_rows: int, n_samples: int) -> int:
         """Return the best length for a model, and the longest allowed for a lookup, which takes no time."""
         if self._looks_up:
             return MAX_DRAFT_LENGTH
         return choose_model_length([0.0] * n_rows, [1] * n_rows, self._acceptance, self._cost)
 
-    def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
+    def choose_model_lengths(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return the best length for a model in the rows where it beats the lookup, for this round."""
-        known = [self._acceptance.expected(*each) for each in zip(looked_up.evidence, looked_up.tokens, strict=True)]
-        k = choose_model_length(known, n_samples, self._acceptance, self._cost)
-        drawn = self._acceptance.expected(MODEL_EVIDENCE, range(k))
-        return [min(k, n) if drawn > own else 0 for own, n in zip(known, lengths, strict=True)]
+        expected_from_lookup = [
+            self._acceptance.estimate_n_accepted(evidence, tokens)
+            for evidence, tokens in zip(looked_up.evidence, looked_up.tokens, strict=True)
+        ]
+        k = choose_model_length(expected_from_lookup, n_samples, self._acceptance, self._cost)
+        expected_from_model = self._acceptance.estimate_n_accepted(MODEL_EVIDENCE, range(k))
+        return [
+            min(k, longest) if expected_from_model > known else 0
+            for known, longest in zip(expected_from_lookup, lengths, strict=True)
+        ]
 
-    def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
+    def choose_verify_lengths(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return the lengths with the highest expected tokens per second of the round."""
         return choose_row_lengths(proposal, n_samples, self._acceptance, self._cost)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.request import RequestError
 from kernels.cache import cache_folder
 
 
@@ -63,12 +64,12 @@ class Profile:
         fits = tuple(_fit(batch, c, g, measured) for batch in sorted({m.batch for m in measured}))
         return cls(key, c, g, fits, tuple(measured))
 
-    def best(self, batch: int) -> int:
+    def get_best_length(self, batch: int) -> int:
         """Return the best length of the profiled batch size nearest to `batch`, by ratio."""
         return min(self.fits, key=lambda fit: abs(math.log(fit.batch / batch))).best
 
     def save(self) -> Path:
-        """Store the profile in the cache, where `find` reads it; return the file."""
+        """Store the profile in the cache, where `find_profile` reads it; return the file."""
         file = _get_path(self.key)
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(f".{os.getpid()}.partial")
@@ -87,6 +88,17 @@ def find_profile(key: dict[str, str]) -> Profile | None:
     return Profile(
         stored["key"], stored["c"], stored["g"], fits, tuple(LengthMeasurement(**m) for m in stored["measured"])
     )
+
+
+def load_profile(key: dict[str, str], target: str) -> Profile:
+    """Return the stored profile of this `target`, drafter and device. Raises RequestError if there is none."""
+    profile = find_profile(key)
+    if profile is None:
+        raise RequestError(
+            "draft_length is 'table' and there is no profile of this target, drafter and device: make one with "
+            f"`bassline bench profile --target {target} --drafter {key['drafter']}`"
+        )
+    return profile
 
 
 def _fit(batch: int, c: float, g: float, measured: Iterable[LengthMeasurement]) -> BatchFit:

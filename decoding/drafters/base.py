@@ -11,15 +11,15 @@ from decoding.state.row import Row
 
 
 class Drafter(Protocol):
-    """Proposes up to k tokens per row; keeps its state in step with the batch's slots.
+    """Proposes up to k tokens per row; keeps its state in step with the rows of the batch.
 
     `draws_tokens` says whether it draws its tokens at random (a model) or is certain of them (a lookup).
     """
 
     draws_tokens: bool
 
-    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
-        """Begin a row that holds only its prompt; `source` is a slot of the same request, if there is one.
+    def start(self, row_index: int, row: Row, source: int | None) -> Prefill:
+        """Begin a row that holds only its prompt; `source` is a row of the same request, if there is one.
 
         Long work is left to the result.
         """
@@ -30,12 +30,12 @@ class Drafter(Protocol):
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Learn how many draft tokens were accepted; the rows' tokens are already extended."""
 
-    def fork(self, slot: int, row: Row) -> None:
-        """Copy the slot's state to a new last slot: `row` continues there with some of the samples and the same
+    def fork(self, row_index: int, row: Row) -> None:
+        """Copy the row's state to a new last row: `row` continues there with some of the samples and the same
         text."""
 
-    def drop(self, slot: int) -> None:
-        """Forget the slot's row; the last row takes its place."""
+    def drop(self, row_index: int) -> None:
+        """Forget the row; the last row takes its place."""
 
 
 class NoDrafter:
@@ -43,7 +43,7 @@ class NoDrafter:
 
     draws_tokens = False
 
-    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
+    def start(self, row_index: int, row: Row, source: int | None) -> Prefill:
         """Return no work."""
         return Prefill()
 
@@ -54,8 +54,8 @@ class NoDrafter:
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Do nothing."""
 
-    def fork(self, slot: int, row: Row) -> None:
+    def fork(self, row_index: int, row: Row) -> None:
         """Do nothing."""
 
-    def drop(self, slot: int) -> None:
+    def drop(self, row_index: int) -> None:
         """Do nothing."""

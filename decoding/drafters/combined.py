@@ -33,9 +33,9 @@ class LookupFirst:
         self._choice = choice
         self.draws_tokens = other.draws_tokens
 
-    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
-        """Start the slot in both."""
-        return self._lookup.start(slot, row, source).then(self._other.start(slot, row, source))
+    def start(self, row_index: int, row: Row, source: int | None) -> Prefill:
+        """Start the row in both."""
+        return self._lookup.start(row_index, row, source).then(self._other.start(row_index, row, source))
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's lookup draft, or the other drafter's where that was chosen."""
@@ -55,22 +55,22 @@ class LookupFirst:
         confidence = other.confidence
         if confidence is not None:
             confidence = [() if looked else own for looked, own in zip(kept, confidence, strict=True)]
-        return Proposal(tokens, evidence, q, other.pending, confidence, other.n_steps)
+        return Proposal(tokens, evidence, q, other.device_tokens, confidence, other.n_steps)
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Keep both in step."""
         self._lookup.observe(rows, accepted)
         self._other.observe(rows, accepted)
 
-    def fork(self, slot: int, row: Row) -> None:
-        """Copy the slot in both."""
-        self._lookup.fork(slot, row)
-        self._other.fork(slot, row)
+    def fork(self, row_index: int, row: Row) -> None:
+        """Copy the row in both."""
+        self._lookup.fork(row_index, row)
+        self._other.fork(row_index, row)
 
-    def drop(self, slot: int) -> None:
+    def drop(self, row_index: int) -> None:
         """Move the last row in both."""
-        self._lookup.drop(slot)
-        self._other.drop(slot)
+        self._lookup.drop(row_index)
+        self._other.drop(row_index)
 
 
 def _add_looked_up(q: Distribution, looked_up: list[list[int]], k: int) -> Distribution:

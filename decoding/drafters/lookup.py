@@ -80,7 +80,7 @@ class LookupDrafter:
         self._answers = answers
         self._texts: list[_Text] = []
 
-    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
+    def start(self, row_index: int, row: Row, source: int | None) -> Prefill:
         """Index the prompt, once for a request that shares it: a row also sees what its siblings wrote before it."""
         if self.shared and source is not None:
             own, prompt = self._texts[source].automata[0], self._texts[source].prompt
@@ -89,7 +89,7 @@ class LookupDrafter:
             prompt = _extend(own, ROOT, row.tokens)
         others = self._answers.open() if row.state.request.earlier_answers else ()
         states = [prompt, *(_extend(each, ROOT, row.tokens[-_LEAD:]) for each in others)]
-        self._texts[slot : slot + 1] = [_Text((own, *others), states, prompt, len(row.tokens))]
+        self._texts[row_index : row_index + 1] = [_Text((own, *others), states, prompt, len(row.tokens))]
         return Prefill()
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
@@ -102,19 +102,19 @@ class LookupDrafter:
         for text, row in zip(self._texts, rows, strict=True):
             text.add(row.tokens)
 
-    def fork(self, slot: int, row: Row) -> None:
-        """Continue from the slot's states, which are the new row's as well."""
-        text = self._texts[slot]
+    def fork(self, row_index: int, row: Row) -> None:
+        """Continue from the row's states, which are the new row's as well."""
+        text = self._texts[row_index]
         own, *others = text.automata
         if not self.shared:  # the parent's automaton will hold the parent's later text, which only a sibling may see
             own = own.copy()
         self._texts.append(replace(text, automata=(own, *others), states=text.states.copy()))
 
-    def drop(self, slot: int) -> None:
+    def drop(self, row_index: int) -> None:
         """Move the last row's text; what a finished row wrote stays in the automata that others share."""
         last = self._texts.pop()
-        if slot < len(self._texts):
-            self._texts[slot] = last
+        if row_index < len(self._texts):
+            self._texts[row_index] = last
 
 
 class NgramDrafter(LookupDrafter):

@@ -19,11 +19,11 @@ class ModelDrafter:
         self._runner = runner
         self._n_confirmed: list[int] = []
 
-    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
+    def start(self, row_index: int, row: Row, source: int | None) -> Prefill:
         """Prefill the prompt except its pending last token."""
         state = row.state
         prefix_cache = state.request.prefix_cache
-        return self._runner.start(slot, row.tokens[:-1], state.capacity, source, prefix_cache=prefix_cache)
+        return self._runner.start(row_index, row.tokens[:-1], state.capacity, source, prefix_cache=prefix_cache)
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Draw up to `lengths[r]` tokens per row, one step of the draft model for each.
@@ -40,14 +40,14 @@ class ModelDrafter:
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Forget the rejected drafts: the cache keeps only tokens of the row's text."""
-        for slot, (n_confirmed, n) in enumerate(zip(self._n_confirmed, accepted, strict=True)):
-            self._runner.cache.rewind(slot, n_confirmed + n)
+        for row_index, (n_confirmed, n) in enumerate(zip(self._n_confirmed, accepted, strict=True)):
+            self._runner.cache.rewind(row_index, n_confirmed + n)
 
-    def fork(self, slot: int, row: Row) -> None:
-        """Copy the slot's cache."""
-        self._runner.cache.fork(slot)
-        self._n_confirmed.append(self._n_confirmed[slot])
+    def fork(self, row_index: int, row: Row) -> None:
+        """Copy the row's cache."""
+        self._runner.cache.fork(row_index)
+        self._n_confirmed.append(self._n_confirmed[row_index])
 
-    def drop(self, slot: int) -> None:
-        """Move the last row's cache into the slot."""
-        self._runner.cache.drop(slot)
+    def drop(self, row_index: int) -> None:
+        """Move the last row's cache into its place."""
+        self._runner.cache.drop(row_index)

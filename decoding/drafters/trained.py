@@ -18,14 +18,14 @@ class TrainedDrafter:
     def __init__(self, drafts: BlockDrafts) -> None:
         self._drafts = drafts
 
-    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
+    def start(self, row_index: int, row: Row, source: int | None) -> Prefill:
         """Read the prompt, once the target has."""
-        return self._drafts.start(slot, row.tokens, source)
+        return self._drafts.start(row_index, row.tokens, source)
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Draw up to `lengths[r]` tokens per row, and no more than a block has."""
         longest = self._drafts.longest
-        lengths = [min(k, longest) if self._drafts.can_draft(slot) else 0 for slot, k in enumerate(lengths)]
+        lengths = [min(k, longest) if self._drafts.can_draft(row_index) else 0 for row_index, k in enumerate(lengths)]
         if not any(lengths):
             return Proposal([[] for _ in rows], [MODEL_EVIDENCE] * len(rows))
         # The samples of a row share its draft, which is drawn with the noise of the first.
@@ -35,10 +35,10 @@ class TrainedDrafter:
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Do nothing: what was accepted is read in the next round, with the target's states."""
 
-    def fork(self, slot: int, row: Row) -> None:
-        """Copy the slot's cache."""
-        self._drafts.cache.fork(slot)
+    def fork(self, row_index: int, row: Row) -> None:
+        """Copy the row's cache."""
+        self._drafts.cache.fork(row_index)
 
-    def drop(self, slot: int) -> None:
-        """Move the last row's cache into the slot."""
-        self._drafts.cache.drop(slot)
+    def drop(self, row_index: int) -> None:
+        """Move the last row's cache into its place."""
+        self._drafts.cache.drop(row_index)

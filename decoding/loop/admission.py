@@ -90,12 +90,10 @@ class Admission:
 
     def can_finish(self, state: RequestState) -> bool:
         """Return whether a waiting request is likely to be answered in time, if it joins now."""
-        return (
-            self._estimate_chance(state, self._estimate_round_s(state.request.n), self._estimate_prefill_s(state))
-            >= _LIKELY
-        )
+        round_s = self._estimate_round_s(state.request.n)
+        return self._estimate_chance(state, round_s, delay_s=self._estimate_prefill_s(state)) >= _LIKELY
 
-    def admits(self, state: RequestState) -> bool:
+    def try_admit(self, state: RequestState) -> bool:
         """Return whether a waiting request joins now, with fewer samples if it allows that and they are too many."""
         others = self._batch.requests
         if not others:
@@ -118,38 +116,39 @@ class Admission:
         The first may always join. A prefill can stop at a deadline; a prompt's rest read by a round cannot.
         """
         joining = [other for other in self._batch.requests if not other.rounds]
-        n_unread = sum(self._batch.target.n_unread(self._batch.rows)) + self._batch.chunks(state)[1]
-        seconds = self._costs.known_round_s(n_unread)
+        n_unread = sum(self._batch.target.n_unread(self._batch.rows)) + self._batch.plan_chunks(state)[1]
+        seconds = self._costs.get_known_round_s(n_unread)
         return not joining or all(each.clock.fits(seconds) for each in (*joining, state))
 
     def _is_worthwhile(self, state: RequestState, n: int) -> bool:
-        prefill_s, before_s, after_s = (
-            self._estimate_prefill_s(state),
-            self._estimate_round_s(0),
-            self._estimate_round_s(n),
-        )
-
-        def loss(other: RequestState) -> float:
-            return self._estimate_chance(other, before_s, 0.0) - self._estimate_chance(other, after_s, prefill_s)
-
+        """Return whether more requests are likely to be answered in time if `n` samples of this one join now."""
         others = self._batch.requests
-        wait_s, first = min(((self._estimate_end_s(each, before_s), each) for each in others), key=lambda pair: pair[0])
-        chance = self._estimate_chance(state, after_s, prefill_s)
-        gain = chance - self._estimate_chance(state, before_s, wait_s + prefill_s)
-        return loss(first) <= max(gain, 0.0) and sum(map(loss, others)) <= chance
+        prefill_s = self._estimate_prefill_s(state)
+        round_s_now, round_s_joined = self._estimate_round_s(0), self._estimate_round_s(n)
 
-    def _estimate_chance(self, state: RequestState, round_s: float, delay_s: float) -> float:
+        def estimate_loss(other: RequestState) -> float:
+            chance_without = self._estimate_chance(other, round_s_now, delay_s=0.0)
+            return chance_without - self._estimate_chance(other, round_s_joined, delay_s=prefill_s)
+
+        ends = [(self._estimate_end_s(other, round_s_now), other) for other in others]
+        wait_s, first_to_end = min(ends, key=lambda pair: pair[0])
+        chance_if_joining = self._estimate_chance(state, round_s_joined, delay_s=prefill_s)
+        chance_if_waiting = self._estimate_chance(state, round_s_now, delay_s=wait_s + prefill_s)
+        gain = max(chance_if_joining - chance_if_waiting, 0.0)
+        return estimate_loss(first_to_end) <= gain and sum(map(estimate_loss, others)) <= chance_if_joining
+
+    def _estimate_chance(self, state: RequestState, round_s: float, *, delay_s: float) -> float:
         """Return how likely a request has a sample that ends in time, if rounds take `round_s` after a delay."""
         if any(sample.finish_reason is not None for sample in state.samples):
             return 1.0
         n_rounds = (state.clock.left_s - delay_s) / round_s if round_s else math.inf
         n_tokens = max(sample.n_tokens for sample in state.samples)
-        return self._lengths.estimate_end_chance(n_tokens, state.limit, n_rounds * self._lengths.pace)
+        return self._lengths.estimate_end_chance(n_tokens, state.max_tokens, n_rounds * self._lengths.pace)
 
     def _estimate_end_s(self, state: RequestState, round_s: float) -> float:
         """Return the seconds until a request is likely to have ended and to free its rows."""
         n_tokens = max((sample.n_tokens for sample in state.samples if sample.finish_reason is None), default=0)
-        rounds_left = self._lengths.estimate_tokens_left(n_tokens, state.limit) / self._lengths.pace
+        rounds_left = self._lengths.estimate_tokens_left(n_tokens, state.max_tokens) / self._lengths.pace
         return min(rounds_left * round_s, max(state.clock.left_s, 0.0))
 
     def _estimate_prefill_s(self, state: RequestState) -> float:
@@ -157,19 +156,26 @@ class Admission:
 
         Its rest makes the first round longer.
         """
-        (chunks, n_rest), verify = self._batch.chunks(state), self._costs.rounds.verify
-        n_round = sum(each.rounds[-1].n_verified for each in self._batch.requests if each.rounds)
-        target_s = sum(map(verify, chunks)) + verify(n_round + n_rest) - verify(n_round)
-        return target_s + self._costs.known_drafter_s(sum(chunks) + n_rest)
+        chunks, n_rest = self._batch.plan_chunks(state)
+        verify_s = self._costs.round_cost.verify
+        n_verified = sum(each.rounds[-1].n_verified for each in self._batch.requests if each.rounds)
+        target_s = sum(map(verify_s, chunks)) + verify_s(n_verified + n_rest) - verify_s(n_verified)
+        return target_s + self._costs.get_known_drafter_s(sum(chunks) + n_rest)
 
     def _estimate_round_s(self, n_joining: int) -> float:
-        """Return the seconds of a round with `n_joining` more samples, if they share rows and draft as the others
-        do."""
-        rows, last = self._batch.rows, [state.rounds[-1] for state in self._batch.requests if state.rounds]
-        if not rows or not last:
-            return self._costs.known_round_s()
+        """Return the seconds of a round with `n_joining` more samples, if they share rows and draft as the others do.
+
+        The seconds of the last rounds, times the ratio of the costs that are predicted for both numbers of rows.
+        """
+        rows, last_rounds = self._batch.rows, [state.rounds[-1] for state in self._batch.requests if state.rounds]
+        round_s = self._costs.get_known_round_s()
+        if not rows or not last_rounds:
+            return round_s
         n_samples = sum(len(row.samples) for row in rows)
-        n_rows = len(rows) * (1 + n_joining / n_samples)
-        per_row = sum(each.n_verified for each in last) / max(sum(each.n_rows for each in last), 1)
-        now, then = (self._costs.rounds(n, round(n * per_row), math.ceil(per_row)) for n in (len(rows), round(n_rows)))
-        return self._costs.known_round_s() * then / now
+        n_rows_joined = round(len(rows) * (1 + n_joining / n_samples))
+        tokens_per_row = sum(each.n_verified for each in last_rounds) / max(sum(each.n_rows for each in last_rounds), 1)
+
+        def predict_s(n_rows: int) -> float:
+            return self._costs.round_cost(n_rows, round(n_rows * tokens_per_row), math.ceil(tokens_per_row))
+
+        return round_s * predict_s(n_rows_joined) / predict_s(len(rows))

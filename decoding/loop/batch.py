@@ -19,8 +19,8 @@ class Batch:
     """Samples of one or more requests, at most `max_samples` of them at a time.
 
     Index r means the same row in the target's cache, in the drafter's and in `rows`. Samples of a request start
-    together in one row where they may share (`shares_rows`), else in a row each. A row that finishes gives its slot to
-    waiting samples of its request, which start from the prompt already in the slot's cache, or else the last row moves
+    together in one row where they may share (`shares_rows`), else in a row each. A row that finishes gives its place to
+    waiting samples of its request, which start from the prompt already in its cache, or else the last row moves
     into it.
     """
 
@@ -51,7 +51,7 @@ class Batch:
         """Samples that there is room for."""
         return self._max_samples - sum(len(row.samples) for row in self.rows if not row.is_finished)
 
-    def need(self, state: RequestState) -> MemoryNeed:
+    def compute_memory_need(self, state: RequestState) -> MemoryNeed:
         """Return what a request may need from now on: a row for each sample that has not ended."""
         n_rows = min(sum(sample.finish_reason is None for sample in state.samples), self._max_samples)
         return MemoryNeed(n_rows, state.capacity, len(state.prompt) - 2)
@@ -64,19 +64,19 @@ class Batch:
         self.requests.append(state)
         return self._start_row(self._take_next_group(state), state, len(self.rows), source=None)
 
-    def chunks(self, state: RequestState) -> tuple[list[int], int]:
+    def plan_chunks(self, state: RequestState) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `admit` would need, and the tokens left to the first round."""
         scored, cached = state.request.prompt_logprobs is not None, state.request.prefix_cache
-        return self.target.chunks(
+        return self.target.plan_chunks(
             state.prompt[:-1], prefix_cache=cached and not scored, leave_rest=self._leaves_rest and not scored
         )
 
-    def fork(self, slot: int, parts: Sequence[Sequence[Sample]]) -> None:
-        """Split a row's samples between a verify and its commit: the first part keeps the slot, others get new ones."""
+    def fork(self, row_index: int, parts: Sequence[Sequence[Sample]]) -> None:
+        """Split a row's samples between a verify and its commit: the first part stays, others get new rows."""
         for samples in parts[1:]:
-            self.rows.append(self.rows[slot].fork(samples))
-            self.target.fork(slot)
-            self.drafter.fork(slot, self.rows[-1])
+            self.rows.append(self.rows[row_index].fork(samples))
+            self.target.fork(row_index)
+            self.drafter.fork(row_index, self.rows[-1])
 
     def finish(self, state: RequestState, reason: FinishReason) -> list[Row]:
         """End every sample of a request that has not ended, the waiting ones too; return its rows."""
@@ -88,18 +88,18 @@ class Batch:
 
     def retire(self) -> list[RequestState]:
         """Take finished rows out and let waiting samples in; return the requests that are done."""
-        # From the last slot to the first, so that a move never meets a finished row.
-        for slot in range(len(self.rows) - 1, -1, -1):
-            if not self.rows[slot].is_finished:
+        # From the last row to the first, so that a move never meets a finished row.
+        for row_index in range(len(self.rows) - 1, -1, -1):
+            if not self.rows[row_index].is_finished:
                 continue
-            if group := self._take_next_group(self.rows[slot].state):
-                self._start_from_copy(group, self.rows[slot].state, slot, source=slot)
+            if group := self._take_next_group(self.rows[row_index].state):
+                self._start_from_copy(group, self.rows[row_index].state, row_index, source=row_index)
                 continue
             last = self.rows.pop()
-            if slot < len(self.rows):
-                self.rows[slot] = last
-            self.target.cache.drop(slot)
-            self.drafter.drop(slot)
+            if row_index < len(self.rows):
+                self.rows[row_index] = last
+            self.target.cache.drop(row_index)
+            self.drafter.drop(row_index)
         self._start_waiting_samples()
         done = [state for state in self.requests if state.is_done]
         self.requests = [state for state in self.requests if not state.is_done]
@@ -108,7 +108,7 @@ class Batch:
     def _start_waiting_samples(self) -> None:
         for state in self.requests:
             unread = self.target.n_unread(self.rows)
-            own = (slot for slot, row in enumerate(self.rows) if row.state is state and not unread[slot])
+            own = (row_index for row_index, row in enumerate(self.rows) if row.state is state and not unread[row_index])
             source = next(own, None)
             while source is not None and (group := self._take_next_group(state)):
                 self._start_from_copy(group, state, len(self.rows), source)
@@ -118,24 +118,24 @@ class Batch:
         n_places = self.n_free if self._shares_rows else min(self.n_free, 1)
         return [state.waiting.popleft() for _ in range(min(n_places, len(state.waiting)))]
 
-    def _start_from_copy(self, samples: list[Sample], state: RequestState, slot: int, source: int) -> None:
-        """Put a new row into a slot, its prompt copied from slot `source` of the same request."""
-        self._start_row(samples, state, slot, source).finish()  # which has nothing left to read
+    def _start_from_copy(self, samples: list[Sample], state: RequestState, row_index: int, source: int) -> None:
+        """Put a new row at `row_index`, its prompt copied from row `source` of the same request."""
+        self._start_row(samples, state, row_index, source).finish()  # which has nothing left to read
 
-    def _start_row(self, samples: list[Sample], state: RequestState, slot: int, source: int | None) -> Prefill:
-        """Put a new row into a slot; the result prefills its prompt, if there is no `source`."""
+    def _start_row(self, samples: list[Sample], state: RequestState, row_index: int, source: int | None) -> Prefill:
+        """Put a new row at `row_index`; the result prefills its prompt, if there is no `source`."""
         row = Row(samples, state, list(state.prompt), TextStream(self._tokenizer, state.prompt, state.request.stop))
-        self.rows[slot : slot + 1] = [row]
+        self.rows[row_index : row_index + 1] = [row]
         prefill = self.target.start(
-            slot,
+            row_index,
             state.prompt[:-1],
             state.capacity,
             source,
             prefix_cache=state.request.prefix_cache,
             leave_rest=self._leaves_rest,
             keeps_prompt=bool(state.waiting),
-            score=None if state.request.prompt_logprobs is None else state.score,
+            score=None if state.request.prompt_logprobs is None else state.record_prompt_scores,
         )
         if source is None:
-            state.cached_tokens = self.target.cache.lens[slot]
-        return prefill.then(self.drafter.start(slot, row, source))
+            state.cached_tokens = self.target.cache.lens[row_index]
+        return prefill.then(self.drafter.start(row_index, row, source))

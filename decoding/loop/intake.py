@@ -38,27 +38,27 @@ class InOrderIntake:
         self,
         requests: Iterable[Request],
         model: LoadedModel,
-        has_place: Callable[[], bool],
-        has_room: Callable[[RequestState], bool],
+        has_free_place: Callable[[], bool],
+        fits_beside_others: Callable[[RequestState], bool],
     ) -> None:
         """A request is taken if there is room for one of its samples, and joins if there is memory for its prompt."""
         self._incoming = enumerate(requests)
         self._model = model
-        self._has_place = has_place
-        self._has_room = has_room
-        self._held: RequestState | None = None
+        self._has_free_place = has_free_place
+        self._fits_beside_others = fits_beside_others
+        self._next: RequestState | None = None
 
     def next(self) -> Arrival | None:
         """Take the next request if the others leave room for it."""
-        if self._held is not None:
-            taken: Arrival | None = self._held
-            self._held.restart_clock()
-            self._held = None
+        if self._next is not None:
+            taken: Arrival | None = self._next
+            self._next.restart_clock()
+            self._next = None
         else:
-            arrival = next(self._incoming, None) if self._has_place() else None
+            arrival = next(self._incoming, None) if self._has_free_place() else None
             taken = _start_request(*arrival, self._model) if arrival else None
-        if isinstance(taken, RequestState) and not self._has_room(taken):
-            self._held = taken
+        if isinstance(taken, RequestState) and not self._fits_beside_others(taken):
+            self._next = taken
             return None
         return taken
 
@@ -120,10 +120,10 @@ class EarliestDeadlineIntake:
         if not waiting:
             return None
         state = min(waiting, key=lambda each: (not admission.can_finish(each), each.clock.left_s, each.position))
-        if not admission.admits(state):
+        if not admission.try_admit(state):
             return None
         self._waiting.remove(state)
-        state.waited_s = state.clock.elapsed
+        state.waited_s = state.clock.elapsed_s
         return state
 
 

@@ -61,24 +61,24 @@ class Scheduler:
             if batch.rows:
                 yield from self._step()
 
-    def has_place(self) -> bool:
+    def has_free_place(self) -> bool:
         """Return whether there is room for another sample."""
         return self._batch.n_free > 0
 
-    def has_room(self, state: RequestState) -> bool:
+    def fits_beside_others(self, state: RequestState) -> bool:
         """Return whether a request fits into memory, and its prefill ends before the deadlines of the others."""
         others = self._batch.requests
-        chunks, n_rest = self._batch.chunks(state)
+        chunks, n_rest = self._batch.plan_chunks(state)
         scored = state.request.prompt_logprobs is not None
-        seconds = self._costs.known_round_s() + self._costs.known_prompt_s(sum(chunks) + n_rest, scored=scored)
+        seconds = self._costs.get_known_round_s() + self._costs.get_known_prompt_s(sum(chunks) + n_rest, scored=scored)
         return not others or (all(o.clock.fits(seconds) for o in others) and self._has_memory(state))
 
     def _has_memory(self, state: RequestState) -> bool:
         """Return whether a request need not wait for memory: one that can never have it does not wait either."""
-        need = self._batch.need(state)
+        need = self._batch.compute_memory_need(state)
         return not self._memory.lacks(need) or self._memory.never_fits(need)
 
-    def admission(self) -> Admission:
+    def make_admission(self) -> Admission:
         """Return the admission of requests to the batch."""
         return Admission(self._batch, self._lengths, self._costs, self._has_memory)
 
@@ -88,13 +88,13 @@ class Scheduler:
     def _build_outcome(self, state: RequestState) -> Outcome:
         self._lengths.observe(state.samples)
         self._memory.give_back(state)
-        return state.position, state.completion(self._model)
+        return state.position, state.build_completion(self._model)
 
     def _admit_or_refuse(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
         """Admit a request; refuse it, and nobody else, if there is no memory for it."""
-        need, memory = self._batch.need(state), self._memory
+        need, memory = self._batch.compute_memory_need(state), self._memory
         if memory.lacks(need):  # one that could fit later has waited
-            spare = state.capacity - len(state.prompt) - state.limit
+            spare = state.capacity - len(state.prompt) - state.max_tokens
             n = max(memory.fitting_tokens(need) - spare, 0)
             yield self._build_refusal(state, f"does not fit into memory, and {n:,} tokens each would")
             return
@@ -116,7 +116,7 @@ class Scheduler:
         yield self._build_refusal(state, "does not fit into the memory that is free")
 
     def _build_refusal(self, state: RequestState, why: str) -> Outcome:
-        n, n_tokens = len(state.samples), len(state.prompt) + state.limit
+        n, n_tokens = len(state.samples), len(state.prompt) + state.max_tokens
         return state.position, RequestError(
             f"a cache of {n} x {n_tokens} tokens for n = {n} samples (prompt and max_new_tokens) {why}:"
             " shorten the prompt, give a smaller max_new_tokens or n, or end other programs"
@@ -143,7 +143,7 @@ class Scheduler:
                 break
             prefill.step()
             n_chunks += 1
-        state.prefill_s = state.clock.elapsed - state.waited_s
+        state.prefill_s = state.clock.elapsed_s - state.waited_s
         for done in batch.retire():
             yield self._build_outcome(done)
 
@@ -151,8 +151,8 @@ class Scheduler:
         """End the requests that wait to join and are cancelled or out of time, and yield them."""
         for state in intake.waiting():
             cancelled = self._is_cancelled(state)
-            if cancelled or not state.clock.fits(self._costs.round.least_s):
-                state.waited_s = state.clock.elapsed
+            if cancelled or not state.clock.fits(self._costs.next_round.least_s):
+                state.waited_s = state.clock.elapsed_s
                 state.finish_waiting("cancelled" if cancelled else "deadline")
                 yield self._build_outcome(state)
 
@@ -163,11 +163,11 @@ class Scheduler:
         is tried unless rounds of just now were all too long for it.
         """
         n_unread = sum(self._batch.target.n_unread(self._batch.rows))
-        expected_s = self._costs.expected_round_s(n_unread)
+        expected_s = self._costs.get_expected_round_s(n_unread)
         for state in self._batch.requests:
             if self._is_cancelled(state):
                 publish_updates(self._batch.finish(state, "cancelled"), self._on_update)
-            elif not state.clock.fits(expected_s if state.rounds else self._costs.round.least_s):
+            elif not state.clock.fits(expected_s if state.rounds else self._costs.next_round.least_s):
                 publish_updates(self._batch.finish(state, "deadline"), self._on_update)
 
     def _step(self) -> Iterator[Outcome]:
@@ -177,15 +177,17 @@ class Scheduler:
         try:
             added = self._decoder.step()
         except RoundMemoryError:
-            largest = max(self._batch.requests, key=lambda each: self._memory.n_pages(self._batch.need(each)))
+            largest = max(
+                self._batch.requests, key=lambda each: self._memory.n_pages(self._batch.compute_memory_need(each))
+            )
             yield from self._end_out_of_memory(largest)
             return
         publish_updates(self._batch.rows, self._on_update, added)
         done = self._batch.retire()
         for state in self._batch.requests:  # samples that have ended need no rows
-            self._memory.take(state, self._batch.need(state))
+            self._memory.take(state, self._batch.compute_memory_need(state))
         if not reads_prompts:
             # The time that a round takes to capture its graphs says nothing about the next.
-            self._costs.round.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
+            self._costs.next_round.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
         for state in done:
             yield self._build_outcome(state)

@@ -24,7 +24,7 @@ class Stopwatch:
         else:
             self._times.append(time.perf_counter())
 
-    def seconds(self) -> list[float]:
+    def read_intervals(self) -> list[float]:
         """Return the seconds between successive marks; waits for the last one."""
         if self._on_gpu:
             self._events[-1].synchronize()

@@ -16,17 +16,17 @@ def publish_updates(
     if on_update is None:
         return
     updates: dict[RequestState, list[Update]] = {}
-    for slot, row in enumerate(rows):
+    for r, row in enumerate(rows):
         updates.setdefault(row.state, []).extend(
             Update(
                 index=sample.index,
                 text=row.stream.text,
                 n_tokens=sample.n_tokens,
-                origins=added[slot] if added else (),
+                origins=added[r] if added else (),
                 mean_logprob=sample.mean_logprob,
-                elapsed_s=row.state.clock.elapsed,
+                elapsed_s=row.state.clock.elapsed_s,
                 finish_reason=sample.finish_reason,
-                ends=tuple(sample.ends[-len(added[slot]) :]) if added and added[slot] else (),
+                ends=tuple(sample.ends[-len(added[r]) :]) if added and added[r] else (),
             )
             for sample in row.samples
         )

@@ -18,7 +18,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from decoding.memory.layout import Layout
 from decoding.memory.pages import BufferSpecs, PagePool, count_pages, index_heads
-from decoding.memory.table import BlockTable
+from decoding.memory.table import PageTable
 from kernels.registry import Scatter
 from kernels.rows import find_slots
 from kernels.upload import upload
@@ -48,7 +48,7 @@ class RaggedLayer(CacheLayerMixin):
         super().__init__()
         self.cache = cache
         self._names = ("keys", index), ("values", index)
-        self._held: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
@@ -65,7 +65,7 @@ class RaggedLayer(CacheLayerMixin):
         layout = self.cache.layout
         self.cache.scatter(*pools, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1), layout.slot)
         if self.cache.gathers:
-            return layout.gathered(pools[0]), layout.gathered(pools[1])
+            return layout.gather_pages(pools[0]), layout.gather_pages(pools[1])
         return pools
 
     @property
@@ -75,10 +75,10 @@ class RaggedLayer(CacheLayerMixin):
 
     def get_pools(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the pages of keys and of values, [P, Hkv, size, D], for states like these [1, Hkv, N, D]."""
-        if self._held is None:
+        if self._buffers is None:
             pool, names = self.cache.pool, self._names
-            self._held = pool.buffer(names[0], keys), pool.buffer(names[1], values)
-        return self._held
+            self._buffers = pool.buffer(names[0], keys), pool.buffer(names[1], values)
+        return self._buffers
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the slots that a mask would cover. Our attention does not ask for a mask."""
@@ -131,7 +131,7 @@ class RaggedCache(Cache):
         size = pool.page_size
         width = min(pool.n_pages, pool.n_pages if max_tokens is None else count_pages(max_tokens, size))
         # One more, so that the padding of a captured round is in sight at the end of a row.
-        self.table = BlockTable(max_rows, width + 1, device)
+        self.table = PageTable(max_rows, width + 1, device)
         self._rows: list[_RowPages] = []
         self._layout: Layout | None = None
         super().__init__(layers=[RaggedLayer(self, i) for i in range(n_layers)])
@@ -206,28 +206,35 @@ class RaggedCache(Cache):
 
     def _make_own(self, r: int, row: _RowPages, n_pages: int) -> None:
         """Let a row have `n_pages` pages, and to itself the ones from its length on."""
-        pool, pages = self.pool, row.pages
-        first, offset = divmod(row.length, pool.page_size)
-        changed = before = len(pages)
-        if first < row.n_shared:
-            # What others have is left to them; past the length there is nothing to keep.
-            stays = min(first + (offset > 0), len(pages))
-            pool.give_back(pages[stays:])
-            del pages[stays:]
-            changed = stays
-            if offset and first < len(pages) and not pool.is_own(pages[first]):
-                made = pool.take()
-                pool.copy(pages[first], made)
-                pool.give_back(pages[first:])
-                pages[first] = made
-                changed = first
-            row.n_shared = first
+        pages, n_before = row.pages, len(row.pages)
+        is_shared = row.length // self.pool.page_size < row.n_shared
+        first_changed = self._leave_shared_pages(row) if is_shared else n_before
         try:
             while len(pages) < n_pages:
-                pages.append(pool.take())
+                pages.append(self.pool.take())
         finally:
-            if changed < max(len(pages), before):
-                self.table.write(r, pages, changed)
+            if first_changed < max(len(pages), n_before):
+                self.table.write(r, pages, first_changed)
+
+    def _leave_shared_pages(self, row: _RowPages) -> int:
+        """Leave the pages past a row's length to others, and copy the one in which it ends; return the first changed.
+
+        Past the length there is nothing to keep.
+        """
+        pool, pages = self.pool, row.pages
+        last, n_in_last = divmod(row.length, pool.page_size)
+        n_kept = min(last + (n_in_last > 0), len(pages))
+        pool.give_back(pages[n_kept:])
+        del pages[n_kept:]
+        first_changed = n_kept
+        if n_in_last and last < len(pages) and not pool.is_own(pages[last]):
+            copied = pool.take()
+            pool.copy(pages[last], copied)
+            pool.give_back(pages[last:])
+            pages[last] = copied
+            first_changed = last
+        row.n_shared = last  # only now: where no page was left for a copy, the row shares its last one still
+        return first_changed
 
     def _compute_slots(self, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
         """Return where the tokens of (row, start, end) are, int64 [N] in the order of the spans."""
@@ -250,7 +257,7 @@ class RaggedCache(Cache):
         """Keep hidden states [N, F] of the tokens of the current forward in their rows' pages."""
         _write(self.pool.buffer(name, states[None]), self.layout.slot, states[:, None])
 
-    def states(self, name: str, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+    def read_recorded(self, name: str, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
         """Return the states [N, F] that were recorded under a name for the tokens of (row, start, end)."""
         return self.pool.flat(name)[self._compute_slots(spans)]
 
@@ -278,7 +285,7 @@ class RaggedCache(Cache):
         return len(self._known_pages(tokens)) * self.pool.page_size
 
     def _known_pages(self, tokens: Sequence[int]) -> list[int]:
-        return self.pool.known(tokens)
+        return self.pool.find_known_pages(tokens)
 
     def keep(self, row: int, tokens: Sequence[int]) -> None:
         """Let later prompts find the full pages of `tokens`, all of which the row has."""

@@ -40,11 +40,12 @@ def round_up_slots(n: int) -> int:
 def build_padded_index(counts: Sequence[int]) -> list[list[int]]:
     """Return the packed index of each row's t-th token, [R, T]; short rows repeat their last one."""
     T, N = max(counts), sum(counts)
-    found, packed = [], 0
+    index, n_before = [], 0
     for count in counts:
-        found.append([min(packed + min(t, max(count - 1, 0)), N - 1) for t in range(T)])
-        packed += count
-    return found
+        # A row without tokens has to repeat some token: the next row's first, or the last of all.
+        index.append([min(n_before + min(t, max(count - 1, 0)), N - 1) for t in range(T)])
+        n_before += count
+    return index
 
 
 @dataclass(frozen=True)
@@ -62,24 +63,24 @@ class Layout:
         counts: Sequence[int],
         device: torch.device,
         slot: torch.Tensor,
-        blocks: torch.Tensor,
+        page_table: torch.Tensor,
         page_size: int,
     ) -> Layout:
         """Pack `counts[r]` new tokens per row after `lens[r]` committed ones; a row may sit out with none.
 
-        `blocks` are the pages of each row, int32 [R, M].
+        `page_table` are the pages of each row, int32 [R, M].
         """
-        return cls(RaggedRows.of(lens, counts, device, blocks, page_size), slot)
+        return cls(RaggedRows.build(lens, counts, device, page_table, page_size), slot)
 
     @property
     def lens(self) -> tuple[int, ...]:
         """The committed tokens of each row."""
-        return tuple(length for length, _ in self._host)
+        return tuple(length for length, _ in self._lengths_and_counts)
 
     @property
     def counts(self) -> tuple[int, ...]:
         """The new tokens of each row."""
-        return tuple(count for _, count in self._host)
+        return tuple(count for _, count in self._lengths_and_counts)
 
     @property
     def position(self) -> torch.Tensor:
@@ -94,7 +95,7 @@ class Layout:
     @property
     def longest(self) -> int:
         """Cache slots in use after this forward by the longest row."""
-        return max(length + count for length, count in self._host)
+        return max(length + count for length, count in self._lengths_and_counts)
 
     @cached_property
     def attended(self) -> int:
@@ -102,75 +103,73 @@ class Layout:
         return round_up_slots(self.longest)
 
     @cached_property
-    def gather(self) -> torch.Tensor:
+    def padded_index(self) -> torch.Tensor:
         """The packed index of each row's t-th token, [R, T]: T the longest count, short rows repeat their last one."""
         return upload(build_padded_index(self.counts), self.slot.device)
 
     @cached_property
-    def scatter(self) -> torch.Tensor:
+    def packed_index(self) -> torch.Tensor:
         """The index of each packed token in the flattened [R * T] rectangle, [N]."""
         T = max(self.counts)
-        places = [at for r, count in enumerate(self.counts) for at in range(r * T, r * T + count)]
-        return upload(places, self.slot.device)
+        cells = [cell for r, count in enumerate(self.counts) for cell in range(r * T, r * T + count)]
+        return upload(cells, self.slot.device)
 
     @cached_property
     def is_rectangular(self) -> bool:
         """Whether every row brings the same number of tokens, so that packing is a mere view."""
         return len(set(self.counts)) == 1
 
-    def last_positions(self, n_last: Sequence[int]) -> torch.Tensor:
+    def find_last_positions(self, n_last: Sequence[int]) -> torch.Tensor:
         """Return the positions in their texts of the last `n_last[r]` tokens of each row, [sum(n_last)]."""
-        ends = [length + count for length, count in self._host]
-        places = [at for end, n in zip(ends, n_last, strict=True) for at in range(end - n, end)]
-        return upload(places, self.slot.device)
+        ends = [length + count for length, count in self._lengths_and_counts]
+        positions = [position for end, n in zip(ends, n_last, strict=True) for position in range(end - n, end)]
+        return upload(positions, self.slot.device)
 
     @cached_property
     def parts(self) -> list[Layout]:
         """The layouts of neighbouring rows, a much longer one than usual by itself; this one alone if there is none."""
         usual = max(median_low(self.counts), 1)
-        long = [count > _LONG * usual for count in self.counts]
-        if not any(long):
+        is_long = [count > _LONG * usual for count in self.counts]
+        if not any(is_long):
             return [self]
-        found = []
-        for _, run in groupby(range(self.n_rows), lambda r: r if long[r] else -1):
-            first, *_, last = 2 * list(run)
-            rows = slice(first, last + 1)
-            if any(self.counts[rows]):
-                start = sum(self.counts[:first])
-                slot = self.slot[start : start + sum(self.counts[rows])]
-                found.append(
-                    Layout.build(
-                        self.lens[rows], self.counts[rows], slot.device, slot, self._blocks[rows], self.rows.page_size
-                    )
-                )
-        return found
+        runs = [list(run) for _, run in groupby(range(self.n_rows), lambda r: r if is_long[r] else -1)]
+        slices = [slice(run[0], run[-1] + 1) for run in runs]
+        return [self._select_rows(rows) for rows in slices if any(self.counts[rows])]
+
+    def _select_rows(self, rows: slice) -> Layout:
+        first_token = sum(self.counts[: rows.start])
+        slot = self.slot[first_token : first_token + sum(self.counts[rows])]
+        return Layout.build(
+            self.lens[rows], self.counts[rows], slot.device, slot, self._page_table[rows], self.rows.page_size
+        )
 
     @cached_property
-    def _reads(self) -> torch.Tensor:
+    def _attended_slots(self) -> torch.Tensor:
         """The slot of each key that attention reads, [R, L]; past a row's end the first slot of all, which is zero."""
-        at = torch.arange(self.attended, device=self.slot.device)
-        page = (at // self.rows.page_size).clamp(max=self._blocks.shape[1] - 1)
-        slot = self._blocks.long()[:, page] * self.rows.page_size + at % self.rows.page_size
-        end = upload([length + count for length, count in self._host], slot.device)
-        return slot.masked_fill_(at >= end[:, None], 0)
+        page_size = self.rows.page_size
+        position = torch.arange(self.attended, device=self.slot.device)  # [L]
+        page_index = (position // page_size).clamp(max=self._page_table.shape[1] - 1)
+        slot = self._page_table.long()[:, page_index] * page_size + position % page_size
+        end = upload([length + count for length, count in self._lengths_and_counts], slot.device)  # [R]
+        return slot.masked_fill_(position >= end[:, None], 0)
 
-    def gathered(self, pages: torch.Tensor) -> torch.Tensor:
+    def gather_pages(self, pages: torch.Tensor) -> torch.Tensor:
         """Return the rows [R, H, L, D] of pages [P, H, page_size, D]."""
-        index = index_heads(self._reads, pages)
+        index = index_heads(self._attended_slots, pages)
         return pages.flatten(0, 2).index_select(0, index.flatten()).view(*index.shape, -1)
 
     @cached_property
     def dense(self) -> Layout:
-        """This layout over what `gathered` returns: each row is one long page."""
-        blocks = torch.arange(self.n_rows, dtype=torch.int32, device=self.slot.device)[:, None]
-        return replace(self, rows=replace(self.rows, blocks=blocks, page_size=self.attended), is_dense=True)
+        """This layout over what `gather_pages` returns: each row is one long page."""
+        page_table = torch.arange(self.n_rows, dtype=torch.int32, device=self.slot.device)[:, None]
+        return replace(self, rows=replace(self.rows, page_table=page_table, page_size=self.attended), is_dense=True)
 
     @property
-    def _blocks(self) -> torch.Tensor:
-        assert self.rows.blocks is not None
-        return self.rows.blocks
+    def _page_table(self) -> torch.Tensor:
+        assert self.rows.page_table is not None
+        return self.rows.page_table
 
     @property
-    def _host(self) -> tuple[tuple[int, int], ...]:
-        assert self.rows.host is not None  # only in CUDA graphs are lengths on the device alone
-        return self.rows.host
+    def _lengths_and_counts(self) -> tuple[tuple[int, int], ...]:
+        assert self.rows.lengths_and_counts is not None  # only in CUDA graphs are lengths on the device alone
+        return self.rows.lengths_and_counts

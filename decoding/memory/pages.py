@@ -132,11 +132,6 @@ class PagePool:
         """The pages that rows have."""
         return self.n_touched - len(self._free) - len(self._idle)
 
-    @property
-    def n_idle(self) -> int:
-        """The pages that are kept for later prompts and no row has."""
-        return len(self._idle)
-
     def take(self) -> int:
         """Return a page with one reference. Raises OutOfPagesError."""
         if self._free:
@@ -176,10 +171,6 @@ class PagePool:
         """Whether the only row of a page may write into it."""
         return self._references[page] == 1 and page not in self._key_of
 
-    def n_references(self, page: int) -> int:
-        """Return how many rows have a page."""
-        return self._references[page]
-
     def _evict(self) -> int:
         page, _ = self._idle.popitem(last=False)
         del self._page_of[self._key_of.pop(page)]
@@ -187,7 +178,7 @@ class PagePool:
 
     # Earlier prompts ----------------------------------------------------------------------------------------------
 
-    def known(self, tokens: Sequence[int]) -> list[int]:
+    def find_known_pages(self, tokens: Sequence[int]) -> list[int]:
         """Return the pages of earlier prompts that hold what `tokens` begin with."""
         found = []
         for key in self.hash_prefixes(tokens):

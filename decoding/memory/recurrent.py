@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -20,7 +20,7 @@ from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.states import StatePool, count_slots
 from kernels import recurrence
-from kernels.recurrence import StateRows, Tokens, Writes
+from kernels.recurrence import StateRows, StateWrites, TokenInputs
 
 RunChunks = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Computes all tokens of one row from its state [1, H, K, V]: what they read [N, H, V], and the state after them."""
@@ -29,10 +29,12 @@ RunChunks = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 class Rounds(Protocol):
     """What computes rounds: `kernels/recurrence.py`, or the kernel that does the same."""
 
-    def run_tokens(self, states: torch.Tensor, rows: StateRows, tokens: Tokens) -> tuple[torch.Tensor, Writes]:
+    def run_tokens(
+        self, states: torch.Tensor, rows: StateRows, tokens: TokenInputs
+    ) -> tuple[torch.Tensor, StateWrites]:
         """Return what each token reads and what it writes."""
 
-    def advance_states(self, states: torch.Tensor, rows: StateRows, writes: Writes) -> None:
+    def advance_states(self, states: torch.Tensor, rows: StateRows, writes: StateWrites) -> None:
         """Advance the states of the rows over their tokens."""
 
 
@@ -45,6 +47,18 @@ class _Prompt:
     n_rows: int = 1
 
 
+class _LastState(NamedTuple):
+    """The states of a layer after a forward that keeps all of its tokens."""
+
+    state: torch.Tensor
+
+
+class _ConvInputs(NamedTuple):
+    """The packed tokens of a forward as a convolution reads them."""
+
+    inputs: torch.Tensor
+
+
 @dataclass(slots=True)
 class _RowSlot:
     """The slot of a row, its place in the last forward, if it was in it, and the state at the end of its prompt.
@@ -53,7 +67,7 @@ class _RowSlot:
     """
 
     number: int
-    source: int | None = None
+    forward_row: int | None = None
     prompt: _Prompt | None = None
     newest: bytes | None = None
 
@@ -74,25 +88,25 @@ class RecurrentCache(RaggedCache):
             self.pool.states = StatePool(count_slots(self.max_rows))
         self._states = self.pool.states
         self.max_rows = min(self.max_rows, self._states.n_slots - 1)
-        self._places: list[_RowSlot] = []
+        self._row_slots: list[_RowSlot] = []
         self._forward: StateRows | None = None
         self._is_whole = False
-        self._kept: dict[Hashable, torch.Tensor | Writes] = {}
+        self._uncommitted: dict[Hashable, StateWrites | _LastState | _ConvInputs] = {}
 
     # A forward ----------------------------------------------------------------------------------------------------
 
     def begin(self, counts: Sequence[int], first_row: int = 0, *, whole: bool = False) -> Layout:
         """Lay out a forward. With `whole` it has one row, all tokens of which will be committed."""
         layout = super().begin(counts, first_row)
-        for slot in self._places:
-            slot.source = None
-        rows = self._places[first_row : first_row + len(counts)]
+        for slot in self._row_slots:
+            slot.forward_row = None
+        rows = self._row_slots[first_row : first_row + len(counts)]
         for r, slot in enumerate(rows):
-            slot.source = r
+            slot.forward_row = r
         starts = tuple([0, *accumulate(counts)][:-1])
         self._forward = StateRows(tuple(slot.number for slot in rows), starts, tuple(counts), self.device)
         self._is_whole = whole
-        self._kept = {}
+        self._uncommitted = {}
         return layout
 
     def convolve(
@@ -100,11 +114,11 @@ class RecurrentCache(RaggedCache):
     ) -> torch.Tensor:
         """Return the causal convolution [N, C] of the packed tokens `x` [N, C], each after its row's past."""
         C, width = weight.shape
-        self._kept[layer] = x
+        self._uncommitted[layer] = _ConvInputs(x)
         return recurrence.convolve(self._buffer(layer, (width - 1, C), x.dtype), self._rows_now, x, weight, bias)
 
     def recur(
-        self, layer: Hashable, shape: tuple[int, int, int], tokens: Callable[[], Tokens], whole: RunChunks | None
+        self, layer: Hashable, shape: tuple[int, int, int], tokens: Callable[[], TokenInputs], whole: RunChunks | None
     ) -> torch.Tensor:
         """Return what the packed tokens read of their rows' states, [N, H, V]; `shape` is [H, K, V].
 
@@ -113,33 +127,34 @@ class RecurrentCache(RaggedCache):
         states, rows = self._buffer(layer, shape, torch.float32), self._rows_now
         if whole is not None and self._is_whole:
             out, last = whole(states[rows.slot])
-            self._kept[layer] = last
+            self._uncommitted[layer] = _LastState(last)
             return out
         read: torch.Tensor
-        read, self._kept[layer] = self.rounds.run_tokens(states, rows, tokens())
+        read, self._uncommitted[layer] = self.rounds.run_tokens(states, rows, tokens())
         return read
 
     def commit(self, counts: Sequence[int], first_row: int = 0) -> None:
         """Advance each row from `first_row` on, and its states, by its accepted tokens."""
         super().commit(counts, first_row)
         moved = [
-            (slot.number, slot.source, n)
-            for slot, n in zip(self._places[first_row : first_row + len(counts)], counts, strict=True)
-            if slot.source is not None and n
+            (slot.number, slot.forward_row, n)
+            for slot, n in zip(self._row_slots[first_row : first_row + len(counts)], counts, strict=True)
+            if slot.forward_row is not None and n
         ]
         if not moved:
             return
-        rows = recurrence.accepted_rows(self._rows_now, moved)
-        for layer, kept in self._kept.items():
+        rows = recurrence.select_accepted_rows(self._rows_now, moved)
+        for layer, uncommitted in self._uncommitted.items():
             states = self._states.buffers[layer]
-            if isinstance(kept, Writes):
-                self.rounds.advance_states(states, rows, kept)
-            elif self._is_whole and kept.dim() == states.dim():
-                assert rows.counts == self._rows_now.counts, "only part of a forward of whole chunks was committed"
-                states[rows.slot] = kept
-            else:
-                recurrence.advance_pasts(states, rows, kept)
-        self._kept = {}
+            match uncommitted:
+                case StateWrites():
+                    self.rounds.advance_states(states, rows, uncommitted)
+                case _LastState(state):
+                    assert rows.counts == self._rows_now.counts, "only part of a forward of whole chunks was committed"
+                    states[rows.slot] = state
+                case _ConvInputs(inputs):
+                    recurrence.advance_pasts(states, rows, inputs)
+        self._uncommitted = {}
 
     @property
     def _rows_now(self) -> StateRows:
@@ -156,9 +171,9 @@ class RecurrentCache(RaggedCache):
         """Start a row; from a `source`, with the state after its first `length` tokens."""
         prompt, begins_at = None, None
         if source is not None:
-            prompt, begins_at = self._places[source].prompt, self._find_state(source, length)
+            prompt, begins_at = self._row_slots[source].prompt, self._find_state_slot(source, length)
         super().start(row, max_tokens, length, source=source)
-        self._put(row, begins_at, prompt)
+        self._assign_slot(row, begins_at, prompt)
 
     def restore(self, row: int, tokens: Sequence[int]) -> int:
         """Let an empty row begin with what the pool knows of `tokens` and of the state after them."""
@@ -166,7 +181,7 @@ class RecurrentCache(RaggedCache):
         if n:
             kept = self._states.find([*self.pool.hash_prefixes(tokens[:n])][-1])
             assert kept is not None
-            self._states.copy(kept, self._places[row].number)
+            self._states.copy(kept, self._row_slots[row].number)
         return n
 
     def keep(self, row: int, tokens: Sequence[int]) -> None:
@@ -179,7 +194,7 @@ class RecurrentCache(RaggedCache):
         n, rest = divmod(len(tokens), self._kept_every)
         if not n or rest:
             return
-        key, slot = [*self.pool.hash_prefixes(tokens)][-1], self._places[row]
+        key, slot = [*self.pool.hash_prefixes(tokens)][-1], self._row_slots[row]
         if slot.newest is not None:
             self._states.forget(slot.newest)
         is_new = self._states.keep(key, slot.number)
@@ -187,7 +202,7 @@ class RecurrentCache(RaggedCache):
 
     def keep_prompt(self, row: int) -> None:
         """Keep a copy of a row's state at the end of its prompt, for rows that later `start` from it."""
-        slot = self._places[row]
+        slot = self._row_slots[row]
         if slot.prompt is None:
             slot.prompt = _Prompt(self._states.take(), self.lens[row])
             self._states.copy(slot.number, slot.prompt.slot)
@@ -195,18 +210,18 @@ class RecurrentCache(RaggedCache):
     def fork(self, row: int, n_written: int = 0) -> None:
         """Append a copy of `row`, which a commit advances over its own part of the same forward."""
         super().fork(row, n_written)
-        slot = self._places[row]
-        self._put(len(self._places), slot.number, slot.prompt)
-        self._places[-1].source = slot.source
+        slot = self._row_slots[row]
+        self._assign_slot(len(self._row_slots), slot.number, slot.prompt)
+        self._row_slots[-1].forward_row = slot.forward_row
 
     def drop(self, row: int) -> None:
         """Remove a row: the last row takes its number."""
         super().drop(row)
-        self._states.give_back(self._places[row].number)
-        self._leave_prompt(self._places[row])
-        last = self._places.pop()
-        if row < len(self._places):
-            self._places[row] = last
+        self._states.give_back(self._row_slots[row].number)
+        self._leave_prompt(self._row_slots[row])
+        last = self._row_slots.pop()
+        if row < len(self._row_slots):
+            self._row_slots[row] = last
 
     def rewind(self, row: int, length: int) -> None:
         """Do nothing at the row's end. Raises RuntimeError before it: the state there is not known any more."""
@@ -219,18 +234,18 @@ class RecurrentCache(RaggedCache):
         keys = [*self.pool.hash_prefixes(tokens)][: len(pages)]
         return pages[: next((n for n in range(len(keys), 0, -1) if keys[n - 1] in self._states), 0)]
 
-    def _find_state(self, source: int, length: int) -> int:
+    def _find_state_slot(self, source: int, length: int) -> int:
         """Return the slot with the state of a row after its first `length` tokens. Raises RuntimeError without one."""
-        slot = self._places[source]
+        slot = self._row_slots[source]
         if length == self.lens[source]:
             return slot.number
         if slot.prompt is None or slot.prompt.length != length:
             raise RuntimeError(f"the recurrent states after {length} tokens of a row are not known any more")
         return slot.prompt.slot
 
-    def _put(self, row: int, begins_at: int | None, prompt: _Prompt | None) -> None:
+    def _assign_slot(self, row: int, begins_at: int | None, prompt: _Prompt | None) -> None:
         """Let a row, at the end or in place of another one, begin with zeros, or a copy of the slot `begins_at`."""
-        old = self._places[row] if row < len(self._places) else None
+        old = self._row_slots[row] if row < len(self._row_slots) else None
         # A row that is replaced leaves its slot: a batch whose slots are all in use has no other.
         made = _RowSlot(self._states.take() if old is None else old.number, prompt=prompt)
         if begins_at is None:
@@ -241,7 +256,7 @@ class RecurrentCache(RaggedCache):
             prompt.n_rows += 1
         if old is not None:
             self._leave_prompt(old)
-        self._places[row : row + 1] = [made]
+        self._row_slots[row : row + 1] = [made]
 
     def _leave_prompt(self, slot: _RowSlot) -> None:
         if slot.prompt is not None:

@@ -37,7 +37,7 @@ class MemoryNeed(NamedTuple):
 class KVStore:
     """The memory for keys and values of one engine: `budget` bytes, by default most of what is free.
 
-    `page_size` is the tokens of a page; by default what suits the device.
+    `page_size` is the tokens of a page.
     """
 
     def __init__(self, device: torch.device, page_size: int, budget: int | None = None) -> None:
@@ -157,7 +157,7 @@ class MemoryAccount:
         return self.n_pages(need) > self._store.n_pages or _count_request_slots(need) > self._store.n_slots
 
     def fitting_tokens(self, need: MemoryNeed) -> int:
-        """Return the most tokens of each row that would fit alone, with a prompt as much shorter."""
+        """Return the most tokens of each row that would fit alone if the prompt were shortened by as much."""
         low, high = 0, need.max_tokens
         own = need.max_tokens - need.shared
         while low < high:

@@ -10,7 +10,7 @@ import torch
 from kernels.upload import upload
 
 
-class BlockTable:
+class PageTable:
     """Page numbers of each row, int32 [rows, width], 0 past a row's last page.
 
     On a CPU the host writes into the tensor itself; on a GPU `sync` sends what has changed, without waiting.

@@ -121,9 +121,9 @@ class DFlash(nn.Module):
             self.confidence_head = nn.Linear(width, 1)
         self.register_buffer("d2t", torch.zeros(shape.n_drafted, dtype=torch.int64))
         self._rotary = [LlamaRotaryEmbedding(config)]  # in a list: it has no weights of its own
-        self.ready()
+        self.collect_layers()
 
-    def ready(self) -> None:
+    def collect_layers(self) -> None:
         """Use the linear layers that are in place now; to be called after they were exchanged."""
         self._layers = [Layer(layer) for layer in self.layers]
 

@@ -31,11 +31,6 @@ class InfillFormat:
         """The tokens by which it is known."""
         return self.markers + self.others
 
-    @property
-    def suffix_first(self) -> bool:
-        """Whether the text after the gap comes before the text before it."""
-        return self.template.index("{suffix}") < self.template.index("{prefix}")
-
     def render(self, prefix: str, suffix: str) -> str:
         """The prompt for the gap between the two texts."""
         return self.template.format(prefix=prefix, suffix=suffix)

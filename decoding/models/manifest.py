@@ -13,7 +13,7 @@ from typing import Any
 
 from decoding.models.errors import ModelError
 from decoding.models.progress import Meter, OnProgress, count_folder_bytes
-from decoding.models.sources import hash_file
+from decoding.models.sources import MODEL_FILE_SUFFIXES, hash_file
 
 FILENAME = "bassline.json"
 FORMAT = 1
@@ -91,9 +91,7 @@ def record_files(folder: Path, name: str, on_progress: OnProgress | None) -> dic
     paths = sorted(
         path
         for path in folder.iterdir()
-        if path.is_file()
-        and path.suffix in {".safetensors", ".json", ".txt", ".model", ".jinja", ".py"}
-        and path.name != FILENAME
+        if path.is_file() and path.suffix in MODEL_FILE_SUFFIXES and path.name != FILENAME
     )
     meter = Meter("check", f"{name}: hashing the files", count_folder_bytes(folder), on_progress)
     records = {}

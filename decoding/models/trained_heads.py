@@ -231,7 +231,7 @@ def prepare_head(head: DFlash, target: LoadedModel, record: HeadRecord) -> Loade
     require_sound(head, target.vocab_size, f"the tokenizer of {target.name}")
     fuse(head)
     prepack(head)
-    head.ready()
+    head.collect_layers()
     return LoadedHead(head, target.model.get_input_embeddings(), record)
 
 

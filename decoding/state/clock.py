@@ -14,14 +14,14 @@ class Clock:
         self.budget_s = budget_s
 
     @property
-    def elapsed(self) -> float:
+    def elapsed_s(self) -> float:
         """Seconds since the request was accepted."""
         return time.perf_counter() - self._start
 
     @property
     def left_s(self) -> float:
         """Seconds until the deadline; infinity without one."""
-        return math.inf if self.budget_s is None else self.budget_s - self.elapsed
+        return math.inf if self.budget_s is None else self.budget_s - self.elapsed_s
 
     def fits(self, seconds: float) -> bool:
         """Return whether work of `seconds` would end within the budget."""

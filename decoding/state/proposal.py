@@ -10,7 +10,7 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 
-PENDING = -2
+ON_DEVICE = -2
 """Marks a draft token that is still on the device."""
 
 
@@ -38,16 +38,16 @@ class Proposal:
     # one distribution per row and step, [R * k, C] in row order with k the longest draft; None: the drafter is certain
     # of every token (one-hot), as a lookup is
     q: Distribution | None = None
-    # int64 [R, k] on the device: the tokens that `tokens` only marks as PENDING, from a draft that a CUDA graph has
+    # int64 [R, k] on the device: the tokens that `tokens` only marks as ON_DEVICE, from a draft that a CUDA graph has
     # made and the host has not read
-    pending: torch.Tensor | None = None
+    device_tokens: torch.Tensor | None = None
     # per row the chance of each token to be accepted if those before it are, as the head predicted before it drew any:
     # what was drawn must not decide what is verified. None, or an empty row, where nothing predicts it
     confidence: Sequence[Sequence[float]] | None = None
     # what a model took to draw its tokens: a step for each of them, or one for a whole block
     n_steps: int = 0
 
-    def cut(self, lengths: Sequence[int]) -> Proposal:
+    def truncate(self, lengths: Sequence[int]) -> Proposal:
         """Return the first `lengths[r]` tokens of each row."""
         tokens = [row[:n] for row, n in zip(self.tokens, lengths, strict=True)]
         q, k, shorter = self.q, max(map(len, self.tokens)), max(lengths)
@@ -59,11 +59,11 @@ class Proposal:
 
     def read_device_tokens(self) -> Proposal:
         """Return the proposal with all tokens read from the device, for a caller that needs their ids."""
-        if self.pending is None:
+        if self.device_tokens is None:
             return self
-        drawn = self.pending.tolist()
+        drawn = self.device_tokens.tolist()
         tokens = [
-            [drawn[r][i] if token == PENDING else token for i, token in enumerate(row)]
+            [drawn[r][i] if token == ON_DEVICE else token for i, token in enumerate(row)]
             for r, row in enumerate(self.tokens)
         ]
-        return replace(self, tokens=tokens, pending=None)
+        return replace(self, tokens=tokens, device_tokens=None)

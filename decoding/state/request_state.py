@@ -36,13 +36,13 @@ class RequestState:
     position: int  # among the requests decoded together
     request: Request
     prompt: list[int]  # token ids
-    limit: int  # the most tokens a sample may have
+    max_tokens: int  # the most tokens a sample may have
     clock: Clock
     samples: list[Sample] = field(init=False)
     waiting: deque[Sample] = field(init=False)  # samples start in this order
     rounds: list[Round] = field(default_factory=list)
     # log-probabilities of the prompt's tokens from the second on, with the top tokens at their positions
-    scored: list[tuple[float, TopIds]] = field(default_factory=list)
+    prompt_scores: list[tuple[float, TopIds]] = field(default_factory=list)
     waited_s: float = field(init=False)  # the time on its clock at which its prefill began
     prefill_s: float = 0.0
     cached_tokens: int = 0
@@ -80,31 +80,31 @@ class RequestState:
     @property
     def capacity(self) -> int:
         """The most cache slots that a row can need: prompt, output, and a rejected draft behind it."""
-        return len(self.prompt) + self.limit + MAX_DRAFT_LENGTH + 1
+        return len(self.prompt) + self.max_tokens + MAX_DRAFT_LENGTH + 1
 
     @property
     def is_done(self) -> bool:
         """Whether every sample has ended."""
         return all(sample.finish_reason is not None for sample in self.samples)
 
-    def score(self, logits: torch.Tensor) -> None:
+    def record_prompt_scores(self, logits: torch.Tensor) -> None:
         """Take the log-probabilities of the prompt's next tokens from `logits` [N, V].
 
         Raises BrokenModelError when they are not numbers.
         """
-        at = len(self.scored) + 1
+        at = len(self.prompt_scores) + 1
         scores = compute_given_logprobs(logits, self.prompt[at : at + len(logits)], self.request.prompt_logprobs or 0)
         if any(math.isnan(logprob) for logprob, _ in scores):
             raise BrokenModelError("the model computed logits that are not numbers: its weights are broken")
-        self.scored += scores
+        self.prompt_scores += scores
 
     def finish_waiting(self, reason: FinishReason) -> None:
         """End the samples that were never started."""
         for sample in self.waiting:
-            sample.finish_reason, sample.finished_s = reason, self.clock.elapsed
+            sample.finish_reason, sample.finished_s = reason, self.clock.elapsed_s
         self.waiting.clear()
 
-    def completion(self, model: LoadedModel) -> Completion:
+    def build_completion(self, model: LoadedModel) -> Completion:
         """Return the samples, the rounds, the times and the log-probabilities of the prompt."""
         return Completion(
             samples=self.samples,
@@ -112,22 +112,22 @@ class RequestState:
             cached_tokens=self.cached_tokens,
             rounds=self.rounds,
             prefill_s=self.prefill_s,
-            wall_s=self.clock.elapsed - self.waited_s,
+            wall_s=self.clock.elapsed_s - self.waited_s,
             waited_s=self.waited_s,
             peak_memory_bytes=measure_peak_memory(model.device),
             prompt_logprobs=self._collect_prompt_logprobs(model),
         )
 
     def _collect_prompt_logprobs(self, model: LoadedModel) -> list[PromptToken] | None:
-        if self.request.prompt_logprobs is None or len(self.scored) + 1 < len(self.prompt):
+        if self.request.prompt_logprobs is None or len(self.prompt_scores) + 1 < len(self.prompt):
             return None
-        texts, names = split_into_texts(model.tokenizer, self.prompt), TokenTexts.of(model)
+        texts, names = split_into_texts(model.tokenizer, self.prompt), TokenTexts.get_for_model(model)
         if isinstance(self.request.prompt, str) and not self.request.prompt.startswith(texts[0]):
             texts[0] = ""  # the tokenizer began the sequence: no part of the text
-        rest = zip(texts[1:], self.scored, strict=True)
+        rest = zip(texts[1:], self.prompt_scores, strict=True)
         return [
             PromptToken(texts[0], None, ()),
-            *(PromptToken(text, logprob, names.top(top)) for text, (logprob, top) in rest),
+            *(PromptToken(text, logprob, names.name_top_tokens(top)) for text, (logprob, top) in rest),
         ]
 
 

@@ -37,7 +37,7 @@ class Row:
     @property
     def n_left(self) -> int:
         """Tokens it may still generate."""
-        return self.state.limit - self.n_new
+        return self.state.max_tokens - self.n_new
 
     @property
     def sampling(self) -> SamplingParams:
@@ -45,7 +45,7 @@ class Row:
         return self.state.request.sampling
 
     @property
-    def n_top(self) -> int:
+    def n_top_logprobs(self) -> int:
         """How many top tokens its request asks for at each sampled position."""
         return self.state.request.top_logprobs
 
@@ -77,7 +77,7 @@ class Row:
 
         Order of reasons within a block: end-of-sequence token or stop string, then the length limit.
         """
-        now = self.state.clock.elapsed
+        now = self.state.clock.elapsed_s
         taken = 0
         ends = []
         reason: FinishReason | None = None
@@ -113,7 +113,7 @@ class Row:
 
     def finish(self, reason: FinishReason) -> None:
         """End the samples for `reason` now."""
-        now = self.state.clock.elapsed
+        now = self.state.clock.elapsed_s
         self.stream.close()
         for sample in self.samples:
             sample.text = self.stream.text

@@ -23,7 +23,7 @@ class TokenTexts:
         self._known: dict[int, str] = {}
 
     @classmethod
-    def of(cls, model: LoadedModel) -> TokenTexts:
+    def get_for_model(cls, model: LoadedModel) -> TokenTexts:
         """Return the texts of a model's tokens, which are cached with it."""
         return model.measured_once("token_texts", lambda: cls(model.tokenizer))
 
@@ -34,7 +34,7 @@ class TokenTexts:
             self._known[token] = self._tokenizer.convert_ids_to_tokens(token) if _REPLACEMENT in text else text
         return self._known[token]
 
-    def top(self, tokens: Sequence[tuple[int, float]]) -> TopTokens:
+    def name_top_tokens(self, tokens: Sequence[tuple[int, float]]) -> TopTokens:
         """Return the texts and log-probabilities of (token, log-probability)."""
         return tuple((self(token), logprob) for token, logprob in tokens)
 

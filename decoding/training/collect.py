@@ -91,7 +91,9 @@ def record(
         lambda _position: should_cancel(),
     )
     wanted = takewhile(lambda _request: not should_cancel(), requests)
-    for position, outcome in scheduler.run(InOrderIntake(wanted, target, scheduler.has_place, scheduler.has_room)):
+    for position, outcome in scheduler.run(
+        InOrderIntake(wanted, target, scheduler.has_free_place, scheduler.fits_beside_others)
+    ):
         if isinstance(outcome, Exception):
             raise outcome
         texts[position] = outcome.samples[0].text

@@ -28,7 +28,7 @@ class DocumentBatch:
     known: torch.Tensor  # bool [B, T]: positions with outputs, whose next token the target has generated
 
     @classmethod
-    def of(cls, recordings: Sequence[RecordedText]) -> DocumentBatch:
+    def pad_recordings(cls, recordings: Sequence[RecordedText]) -> DocumentBatch:
         """Return recordings side by side, padded with zeros."""
         B, T = len(recordings), max(len(r.tokens) for r in recordings)
         tokens = torch.zeros(B, T, dtype=torch.int64)
@@ -79,7 +79,7 @@ class Documents:
 
 
 def _read(group: Sequence[Document]) -> DocumentBatch:
-    return DocumentBatch.of([document.read() for document in group])
+    return DocumentBatch.pad_recordings([document.read() for document in group])
 
 
 def _group_by_length(documents: Sequence[Document]) -> list[list[Document]]:

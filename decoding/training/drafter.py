@@ -67,12 +67,12 @@ class TrainingStoppedError(RuntimeError):
 class DrafterTraining:
     """Trains the head of a target. `statements` yields the same prompts, in the same order, each time it is called.
 
-    `asking_of` returns how to ask the loaded target; `tasks` are the texts of evaluated tasks to keep out.
+    `make_prompt_builder` returns how to ask the loaded target; `tasks` are the texts of evaluated tasks to keep out.
     """
 
     plan: Plan
     statements: Callable[[], Iterator[Statement]]
-    asking_of: Callable[[LoadedModel], PromptBuilder]
+    make_prompt_builder: Callable[[LoadedModel], PromptBuilder]
     tasks: list[str]
     watcher: TrainingWatcher
 
@@ -108,7 +108,7 @@ class DrafterTraining:
             plan.taps,
             self._shards,
             self.statements,
-            self.asking_of(target),
+            self.make_prompt_builder(target),
             OverlapFilter(self.tasks),
             plan.seed,
             self.watcher.should_stop,
@@ -241,7 +241,7 @@ class DrafterTraining:
         n_used = len(self._shards.infos) * N_STATEMENTS
         unread = chain(islice(self.statements(), n_used, None), self.statements())
         n_answer = min(measure.LONGEST, target.context_length // 4)
-        fresh = choose_fitting_prompts(target, self.asking_of(target), unread, _N_PROMPTS, n_answer)
+        fresh = choose_fitting_prompts(target, self.make_prompt_builder(target), unread, _N_PROMPTS, n_answer)
         n_all = len(fresh) * len(measure.DRAFTERS) * len(measure.BATCHES)
         self.watcher.stage("measuring speed", n_all)
         done = 0

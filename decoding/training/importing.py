@@ -32,8 +32,11 @@ _LONGEST = 48
 _FILES = (CONFIG, WEIGHTS)
 
 
-def run(
-    target: str, source: str | None, statements: Iterator[Statement], asking_of: Callable[[LoadedModel], PromptBuilder]
+def import_or_measure_head(
+    target: str,
+    source: str | None,
+    statements: Iterator[Statement],
+    make_prompt_builder: Callable[[LoadedModel], PromptBuilder],
 ) -> HeadRecord:
     """Import a head from `source`, or check the target's own if that is None; return its record, newly measured.
 
@@ -41,7 +44,7 @@ def run(
     """
     loaded = load_unpacked(ModelSpec(target))
     refuse_own_attention(loaded)
-    prompts = choose_fitting_prompts(loaded, asking_of(loaded), statements, _N_PROMPTS, _LONGEST)
+    prompts = choose_fitting_prompts(loaded, make_prompt_builder(loaded), statements, _N_PROMPTS, _LONGEST)
     if source is None:
         known = trained_heads.verify_head(loaded)
         head = dflash_files.read(trained_heads.get_head_folder(target), loaded.model.config.get_text_config())

@@ -38,7 +38,7 @@ def measure_match(head: DFlash, target: LoadedModel, recordings: Sequence[Record
     objective = Objective(head, lambda ids: embedding(ids).float(), read_output_rows(target, head.token_ids))
     matched, total = [0] * head.n_proposed, [0] * head.n_proposed
     for recording in recordings:
-        for j, step in enumerate(objective.steps(DocumentBatch.of([recording]))):
+        for j, step in enumerate(objective.steps(DocumentBatch.pad_recordings([recording]))):
             if step.n_known and not bool(step.divergence.isfinite()):
                 raise ModelError(f"the head computes logits that are not numbers on {target.name}: choose another.")
             matched[j] += step.n_matched

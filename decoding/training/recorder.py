@@ -39,7 +39,7 @@ class Recorder(NoDrafter):
             if row.is_finished and n > first + 2:
                 recording = RecordedText(
                     torch.tensor(row.tokens, dtype=torch.int32),
-                    self._cache.states(TAPS, [(slot, 0, n - 1)]).to("cpu", torch.bfloat16, copy=True),
-                    self._cache.states(OUTPUT, [(slot, first, n - 1)]).to("cpu", torch.bfloat16, copy=True),
+                    self._cache.read_recorded(TAPS, [(slot, 0, n - 1)]).to("cpu", torch.bfloat16, copy=True),
+                    self._cache.read_recorded(OUTPUT, [(slot, first, n - 1)]).to("cpu", torch.bfloat16, copy=True),
                 )
                 self._keep(row.state.position, recording)

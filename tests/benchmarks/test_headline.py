@@ -172,10 +172,10 @@ class FakeArms:
         self.max_tokens = 0
         self._names = names
 
-    def prompts(self, n_tasks: int) -> list[str]:
+    def build_prompts(self, n_tasks: int) -> list[str]:
         return [f"prompt {i}" for i in range(n_tasks)]
 
-    def engine(self, name: str) -> None:
+    def get_engine(self, name: str) -> None:
         assert name in self._names
 
     def run(self, name: str, text: str, n: int, temperature: float) -> Speed:

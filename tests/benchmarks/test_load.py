@@ -175,7 +175,7 @@ def test_answers_are_judged_in_the_sandbox_and_their_times_count_from_when_they_
     service.answer = lambda body: (200, {}, documents[body["seed"]])
     replies, _ = client(service).send_when_due(requests(0, 0, 0), lambda *_: None)
     replies[0].late_s, replies[0].answered_s = 0.25, 5.5
-    answered, failed, empty = judge.asked(replies)
+    answered, failed, empty = judge.judge_replies(replies)
     assert [(s.finished_s, s.passed) for s in answered.samples] == [(0.75, False), (1.75, True), (None, False)]
     assert answered.answer_s == 5.5
     assert answered.unclocked_s == pytest.approx(0.25)
@@ -184,8 +184,8 @@ def test_answers_are_judged_in_the_sandbox_and_their_times_count_from_when_they_
 
 
 def test_tasks_whose_own_solution_fails_are_left_out(judge):
-    assert judge.sound(TASKS[::-1], 2) == TASKS[2:0:-1]
-    assert judge.sound(TASKS, 10) == TASKS[:3]
+    assert judge.select_valid_tasks(TASKS[::-1], 2) == TASKS[2:0:-1]
+    assert judge.select_valid_tasks(TASKS, 10) == TASKS[:3]
 
 
 def service_at(right: dict[float | None, int], requests: int = 20) -> MeasuredService:

@@ -35,11 +35,11 @@ def distribution(p: torch.Tensor) -> Distribution:
 
 def where(layout: Layout) -> Positions:
     """One sample per row."""
-    return Positions(layout.gather, layout.position[layout.gather] + 1)
+    return Positions(layout.padded_index, layout.position[layout.padded_index] + 1)
 
 
 def layout_of(lens: list[int], counts: list[int]) -> Layout:
-    return Layout(RaggedRows.of(lens, counts, torch.device("cpu")), torch.arange(sum(counts)))
+    return Layout(RaggedRows.build(lens, counts, torch.device("cpu")), torch.arange(sum(counts)))
 
 
 def one_round(name: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -60,8 +60,8 @@ def one_round(name: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: in
     q = distribution(torch.stack(dists, dim=1).flatten(0, 1)) if rule.needs_q else None
     accepted, emitted = rule.accept(target, where(layout), draft, keys, q)
     if name == "wrong":  # the positive control: plain p instead of the residual after a refusal
-        at_refusal = layout.gather.gather(1, accepted[:, None])[:, 0]
-        plain = target.rows(at_refusal).sample(keys, torch.full((R,), at + 77), Role.RESIDUAL)
+        at_refusal = layout.padded_index.gather(1, accepted[:, None])[:, 0]
+        plain = target.select_rows(at_refusal).sample(keys, torch.full((R,), at + 77), Role.RESIDUAL)
         emitted = emitted.scatter(1, accepted[:, None], plain[:, None])
     return accepted, emitted
 

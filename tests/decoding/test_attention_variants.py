@@ -127,8 +127,8 @@ def test_each_backend_runs_with_what_it_declares(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(availability, "triton", None)
     R, T, heads = 2, 3, 2
     q, (k, v) = torch.randn(R * T, heads, 16), torch.randn(2, R + 1, heads, 16, 16)
-    blocks = torch.tensor([[2], [1]], dtype=torch.int32)
-    rows = RaggedRows.of([4, 1], [T] * R, torch.device("cpu"), blocks, 16)
+    page_table = torch.tensor([[2], [1]], dtype=torch.int32)
+    rows = RaggedRows.build([4, 1], [T] * R, torch.device("cpu"), page_table, 16)
     for backend in BACKENDS.values():
         if backend.needs_triton:
             with pytest.raises(availability.KernelError):

@@ -30,12 +30,12 @@ def test_texts_and_random_state_are_the_same_after_a_calibration(engine, drafter
 def test_nothing_is_learnt_from_a_calibration(engine):
     engine = engine(drafter="sibling")
     texts(engine)
-    timers = [engine.costs.round, *(prompt.token for prompt in engine.costs.prompts)]
+    timers = [engine.costs.next_round, *(prompt.token for prompt in engine.costs.prompts)]
     learnt = [(timer.expected_s, timer.known_s) for timer in timers]
-    round_cost = engine.costs.rounds(3, 12, 4)
+    round_cost = engine.costs.round_cost(3, 12, 4)
     engine.calibrate()
     assert [(timer.expected_s, timer.known_s) for timer in timers] == learnt
-    assert engine.costs.rounds(3, 12, 4) == round_cost
+    assert engine.costs.round_cost(3, 12, 4) == round_cost
 
 
 def test_a_calibration_works_while_requests_are_half_decoded(engine):

@@ -53,7 +53,7 @@ def unending(engine: Callable[..., Engine], machine: Machine) -> Callable[..., E
     def make(**settings: object) -> Engine:
         made = engine(**{"drafter": "none", "draft_length": "fixed:2", "max_batch": 16, **settings})
         made = Engine(made.config, replace(made.target, vocab_size=256), made.draft)
-        assert made.costs.rounds.verify(1)
+        assert made.costs.round_cost.verify(1)
         machine.now = 0.0
         return made
 

@@ -12,7 +12,7 @@ from decoding.draft_length.goodput import AcceptanceModel
 from decoding.draft_length.policies import LONG_MATCH, BassLength, DraftLengthPolicy, FixedLength, GoodputLength
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import RequestError
-from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Evidence, Match, Proposal
+from decoding.state.proposal import MODEL_EVIDENCE, ON_DEVICE, Evidence, Match, Proposal
 
 
 def matches(length: int, n: int) -> Evidence:
@@ -30,7 +30,9 @@ def observe(
     """Tell the policy, and the costs that it asks, of a round of one sample per row with `drafted` tokens each."""
     proposal = Proposal([[7] * drafted for _ in accepted], [evidence] * len(accepted))
     draws = [[Draw(n, (7,) * (n + 1), (0.0,) * (n + 1))] for n in accepted]
-    policy.trim(proposal, [1] * len(accepted))  # a policy sees the whole draft before it sees what became of it
+    policy.choose_verify_lengths(
+        proposal, [1] * len(accepted)
+    )  # a policy sees the whole draft before it sees what became of it
     policy.observe(proposal, draws)
     if isinstance(policy, GoodputLength):
         n_rows = len(accepted)
@@ -40,10 +42,10 @@ def observe(
 
 def lengths(*best: int) -> list[int]:
     policy = BassLength()
-    seen = [policy.next(8, 8)]
+    seen = [policy.choose_limit(8, 8)]
     for accepted in best:
         observe(policy, 0, accepted, 0)
-        seen.append(policy.next(8, 8))
+        seen.append(policy.choose_limit(8, 8))
     return seen
 
 
@@ -54,8 +56,8 @@ def test_grows_by_two_while_some_row_takes_its_whole_draft() -> None:
 def test_never_passes_32() -> None:
     policy = BassLength()
     for _ in range(40):
-        observe(policy, policy.next(1, 1))
-    assert policy.next(1, 1) == 32
+        observe(policy, policy.choose_limit(1, 1))
+    assert policy.choose_limit(1, 1) == 32
 
 
 def test_shrinks_faster_while_shrinking_repeatedly() -> None:
@@ -76,13 +78,13 @@ def test_from_20_on_the_tenth_counts_more() -> None:
     policy = BassLength()
     policy.k = 21
     observe(policy, 0)
-    assert policy.next(1, 1) == 18
+    assert policy.choose_limit(1, 1) == 18
 
 
 def test_fixed_is_fixed() -> None:
     policy = FixedLength(4)
     observe(policy, 0, 0)
-    assert [policy.next(1, 1), policy.next(8, 8)] == [4, 4]
+    assert [policy.choose_limit(1, 1), policy.choose_limit(8, 8)] == [4, 4]
 
 
 @pytest.mark.parametrize("text", ["fixed:", "fixed:33", "fixed:-1", "fixed:x", "magic", ""])
@@ -99,10 +101,10 @@ def goodput(slope: float, *, looks_up: bool = True) -> GoodputLength:
 
 def test_goodput_drafts_as_far_as_it_may_where_drafts_are_free_and_verifies_what_pays() -> None:
     free, dear = goodput(0.0), goodput(1.0)
-    assert free.next(2, 2) == dear.next(2, 2) == MAX_DRAFT_LENGTH
+    assert free.choose_limit(2, 2) == dear.choose_limit(2, 2) == MAX_DRAFT_LENGTH
     found = Proposal([[1] * 6, [2] * 3], [matches(6, 6), matches(1, 3)])
-    assert free.trim(found, [1, 1]) == [6, 3]
-    assert dear.trim(found, [1, 1]) == [0, 0]
+    assert free.choose_verify_lengths(found, [1, 1]) == [6, 3]
+    assert dear.choose_verify_lengths(found, [1, 1]) == [0, 0]
 
 
 def test_goodput_learns_from_accepted_tokens() -> None:
@@ -110,31 +112,31 @@ def test_goodput_learns_from_accepted_tokens() -> None:
     found = Proposal([[1] * 6], [matches(3, 6)])
     for _ in range(60):
         observe(policy, 6, drafted=6, evidence=matches(3, 6), rest_s=2.2)
-    assert policy.trim(found, [1]) == [6]
+    assert policy.choose_verify_lengths(found, [1]) == [6]
     for _ in range(300):
         observe(policy, 0, drafted=6, evidence=matches(3, 6), rest_s=2.2)
-    assert policy.trim(found, [1]) == [0]
+    assert policy.choose_verify_lengths(found, [1]) == [0]
 
 
 def test_goodput_learns_that_one_long_draft_makes_every_row_slower() -> None:
     policy = goodput(0.005)
     proposal = Proposal([[1] * 8, *[[]] * 7], [matches(8, 8), *[()] * 7])
-    assert policy.trim(proposal, [1] * 8)[0] == 8
+    assert policy.choose_verify_lengths(proposal, [1] * 8)[0] == 8
     for longest in (1, 4, 8) * 20:
         seconds = 1.0 + 0.05 * 8 * longest  # attention pads all rows to the longest
         drafts = Proposal([[7] * (longest - 1), *[[]] * 7], [MODEL_EVIDENCE] * 8)
         policy.observe(drafts, [[Draw(0, (7,), (0.0,))]] * 8)
         policy._cost.observe(8, 8 + longest - 1, longest, seconds)
-    assert policy.trim(proposal, [1] * 8)[0] <= 4
+    assert policy.choose_verify_lengths(proposal, [1] * 8)[0] <= 4
 
 
 def test_goodput_gives_a_draft_model_fewer_steps_the_dearer_they_are() -> None:
     lengths = []
     for step_s in (0.01, 0.3, 5.0):
         policy = goodput(0.01, looks_up=False)
-        k = policy.next(1, 1)
+        k = policy.choose_limit(1, 1)
         observe(policy, k, drafted=k, evidence=MODEL_EVIDENCE, draft_s=k * step_s, rest_s=1.0)
-        lengths.append(policy.next(1, 1))
+        lengths.append(policy.choose_limit(1, 1))
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] > lengths[1]
     assert lengths[2] == 0
@@ -142,11 +144,11 @@ def test_goodput_gives_a_draft_model_fewer_steps_the_dearer_they_are() -> None:
 
 def test_goodput_draws_only_for_rows_that_expect_more_from_the_model_than_from_their_lookup() -> None:
     policy = goodput(0.01)
-    assert policy.next(3, 3) == MAX_DRAFT_LENGTH
+    assert policy.choose_limit(3, 3) == MAX_DRAFT_LENGTH
     looked_up = Proposal([[1] * 12, [], [2]], [matches(6, 12), (), matches(1, 1)])
-    policy.draw(looked_up, [32] * 3, [1] * 3)
+    policy.choose_model_lengths(looked_up, [32] * 3, [1] * 3)
     observe(policy, 2, drafted=4, evidence=MODEL_EVIDENCE, draft_s=4 * 0.01, rest_s=1.0)
-    long_match, nothing, short_match = policy.draw(looked_up, [32, 32, 2], [1] * 3)
+    long_match, nothing, short_match = policy.choose_model_lengths(looked_up, [32, 32, 2], [1] * 3)
     assert long_match == 0
     assert nothing > 0
     assert short_match == 2, "a row near its end draws no further than that"
@@ -155,9 +157,9 @@ def test_goodput_draws_only_for_rows_that_expect_more_from_the_model_than_from_t
 def test_goodput_draws_nothing_where_a_step_costs_more_than_it_gives_and_tries_again_now_and_then() -> None:
     policy = goodput(0.01)
     nothing = Proposal([[]], [()])
-    policy.draw(nothing, [32], [1])
+    policy.choose_model_lengths(nothing, [32], [1])
     observe(policy, 0, drafted=4, evidence=MODEL_EVIDENCE, draft_s=4 * 5.0, rest_s=1.0)
-    drawn = [policy.draw(nothing, [32], [1])[0] for _ in range(24)]
+    drawn = [policy.choose_model_lengths(nothing, [32], [1])[0] for _ in range(24)]
     assert drawn.count(0) == 22
     assert drawn.count(1) == 2
 
@@ -165,15 +167,18 @@ def test_goodput_draws_nothing_where_a_step_costs_more_than_it_gives_and_tries_a
 def test_a_row_that_many_samples_share_counts_for_each_of_them() -> None:
     """Steps are dear: they pay for eight samples in a row without a match, and not for one beside a good lookup."""
     policy = goodput(0.01)
-    policy.draw(Proposal([[], []], [(), ()]), [32] * 2, [1] * 2)
+    policy.choose_model_lengths(Proposal([[], []], [(), ()]), [32] * 2, [1] * 2)
     observe(policy, 3, 3, drafted=4, evidence=MODEL_EVIDENCE, draft_s=4 * 0.4, rest_s=1.0)
     looked_up = Proposal([[], [1] * 12], [(), matches(6, 12)])
-    assert policy.draw(looked_up, [32] * 2, [8, 1])[0] > policy.draw(looked_up, [32] * 2, [1, 8])[0]
+    assert (
+        policy.choose_model_lengths(looked_up, [32] * 2, [8, 1])[0]
+        > policy.choose_model_lengths(looked_up, [32] * 2, [1, 8])[0]
+    )
 
 
 def test_a_fixed_length_is_drawn_where_no_long_match_was_found() -> None:
     looked_up = Proposal([[1] * 4, [1] * 4, []], [matches(LONG_MATCH, 4), matches(LONG_MATCH - 1, 4), ()])
-    assert FixedLength(4).draw(looked_up, [4, 4, 3], [1] * 3) == [0, 4, 3]
+    assert FixedLength(4).choose_model_lengths(looked_up, [4, 4, 3], [1] * 3) == [0, 4, 3]
 
 
 def test_a_cut_proposal_keeps_what_each_token_was_drawn_from() -> None:
@@ -182,10 +187,10 @@ def test_a_cut_proposal_keeps_what_each_token_was_drawn_from() -> None:
     first = torch.tensor([[(r + i + 1) / 8 for i in range(k)] for r in range(R)]).flatten()
     ids = torch.tensor([[10 * r + i, 99] for r in range(R) for i in range(k)])
     whole = Proposal(
-        [[PENDING] * 3, [10, 11]], [MODEL_EVIDENCE] * 2, Distribution(ids, torch.stack([first, 1 - first], 1).log())
+        [[ON_DEVICE] * 3, [10, 11]], [MODEL_EVIDENCE] * 2, Distribution(ids, torch.stack([first, 1 - first], 1).log())
     )
     for lengths, kept in (([2, 1], 2), ([3, 0], 3), ([0, 1], 1), ([0, 0], 0)):
-        cut = whole.cut(lengths)
+        cut = whole.truncate(lengths)
         assert [len(tokens) for tokens in cut.tokens] == lengths
         assert cut.q is not None
         assert cut.q.ids[:, 0].tolist() == [10 * r + i for r in range(R) for i in range(kept)]

@@ -12,8 +12,8 @@ from decoding.acceptance.sampling import to_distributions
 from decoding.request import SamplingParams
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_a_sample_takes_the_accepted_tokens_and_one_more_with_their_logprobs(waits: bool) -> None:
+@pytest.mark.parametrize("scores_kept_only", [True, False])
+def test_a_sample_takes_the_accepted_tokens_and_one_more_with_their_logprobs(scores_kept_only: bool) -> None:
     logits = torch.randn(4, 50, generator=torch.Generator().manual_seed(0))
     greedy = SamplingParams(0.0)
     best = logits.argmax(dim=1).tolist()
@@ -21,7 +21,9 @@ def test_a_sample_takes_the_accepted_tokens_and_one_more_with_their_logprobs(wai
     draft = torch.tensor([[best[0], (best[1] + 1) % 50], [NO_TOKEN, NO_TOKEN]])
     p, seeds = to_distributions(logits, [greedy] * 4), torch.tensor([1, 2])
 
-    decided = accept_drafts(CoupledRule().accept, logits, p, where, draft, seeds, None, waits=waits)
+    decided = accept_drafts(
+        CoupledRule().accept, logits, p, where, draft, seeds, None, scores_kept_only=scores_kept_only
+    )
     first, second = build_draws(decided.tolist())
 
     assert (first.n_accepted, first.tokens) == (1, (best[0], best[1]))

@@ -81,7 +81,7 @@ def test_a_plan_never_exceeds_the_proposal_and_never_expects_less_than_plain(
     for n, (_, match) in zip(lengths, drafts, strict=True):
         survival = 1.0
         for depth in range(n):
-            survival *= acceptance.probability(matches(match, n), depth)
+            survival *= acceptance.estimate_acceptance(matches(match, n), depth)
             expected += survival
     plain = len(drafts) / cost(len(drafts), len(drafts), 1)
     assert expected / cost(len(drafts), len(drafts) + sum(lengths), 1 + max(lengths)) >= plain * (1 - 1e-9)
@@ -130,16 +130,16 @@ def test_a_row_whose_head_is_sure_gets_more_tokens_than_one_whose_head_is_not() 
 def test_what_happens_corrects_what_a_head_says_of_itself() -> None:
     acceptance = AcceptanceModel()
     draft = confident((0.95, 0.95))
-    assert acceptance.chance(draft, 0, 0) == 0.95
+    assert acceptance.estimate_token_acceptance(draft, 0, 0) == 0.95
     for _ in range(300):
         acceptance.observe(MODEL_EVIDENCE, 2, 0, draft.confidence[0] if draft.confidence else ())
-    assert acceptance.chance(draft, 0, 1) < 0.1
-    assert acceptance.chance(confident((0.35,)), 0, 0) == 0.35, "another class"
+    assert acceptance.estimate_token_acceptance(draft, 0, 1) < 0.1
+    assert acceptance.estimate_token_acceptance(confident((0.35,)), 0, 0) == 0.35, "another class"
 
 
 @pytest.mark.parametrize(("seconds", "length"), [(0.01, 5), (5.0, 0)])
 def test_a_head_proposes_its_whole_block_in_one_step_or_nothing(seconds: float, length: int) -> None:
-    acceptance = AcceptanceModel(tokens_a_step=5)
+    acceptance = AcceptanceModel(tokens_per_step=5)
     rising = rounds_of((1, 64), (1.0, 1 + 63 * 0.6))  # two tokens would be the best length for all rows
     rising.observe_draft(1, seconds)
     assert choose_model_length([0.0], [1], acceptance, rising) == length
@@ -162,15 +162,15 @@ def test_a_token_counts_only_if_those_before_it_were_accepted() -> None:
     acceptance = AcceptanceModel()
     for _ in range(300):
         acceptance.observe(MODEL_EVIDENCE, 5, 1)  # the first is accepted, the second rejected, the others not compared
-    assert acceptance.probability(MODEL_EVIDENCE, 0) > 0.97
-    assert acceptance.probability(MODEL_EVIDENCE, 1) < 0.03
-    assert acceptance.probability(MODEL_EVIDENCE, 2) == AcceptanceModel().probability(MODEL_EVIDENCE, 2)
+    assert acceptance.estimate_acceptance(MODEL_EVIDENCE, 0) > 0.97
+    assert acceptance.estimate_acceptance(MODEL_EVIDENCE, 1) < 0.03
+    assert acceptance.estimate_acceptance(MODEL_EVIDENCE, 2) == AcceptanceModel().estimate_acceptance(MODEL_EVIDENCE, 2)
 
 
 def test_longer_and_clearer_matches_are_better_before_and_after_learning() -> None:
     for acceptance in (AcceptanceModel(), record({1: 0.3, 4: 0.7, 16: 0.98})):
-        by_length = [acceptance.probability([Match(n, 1.0)], 0) for n in (1, 2, 4, 8, 16)]
-        by_share = [acceptance.probability([Match(4, share)], 0) for share in (0.2, 0.5, 0.9, 1.0)]
+        by_length = [acceptance.estimate_acceptance([Match(n, 1.0)], 0) for n in (1, 2, 4, 8, 16)]
+        by_share = [acceptance.estimate_acceptance([Match(4, share)], 0) for share in (0.2, 0.5, 0.9, 1.0)]
         assert by_length == sorted(by_length)
         assert by_share == sorted(by_share)
         assert 0 < by_length[0] < by_length[-1] < 1
@@ -179,5 +179,5 @@ def test_longer_and_clearer_matches_are_better_before_and_after_learning() -> No
 def test_another_kind_of_text_changes_what_matches_are_worth() -> None:
     poor, good = record({1: 0.05, 4: 0.3, 16: 0.6}), record({1: 0.6, 4: 0.9, 16: 1.0})
     for length, low, high in ((1, 0.05, 0.6), (4, 0.3, 0.9), (16, 0.6, 1.0)):
-        assert poor.probability(matches(length, 1), 0) == pytest.approx(low, abs=0.15)
-        assert good.probability(matches(length, 1), 0) == pytest.approx(high, abs=0.15)
+        assert poor.estimate_acceptance(matches(length, 1), 0) == pytest.approx(low, abs=0.15)
+        assert good.estimate_acceptance(matches(length, 1), 0) == pytest.approx(high, abs=0.15)

@@ -186,9 +186,9 @@ def test_the_cost_of_a_verify_is_measured_on_graphs_where_rounds_run_as_graphs(t
     shapes = replays(monkeypatch)
     engine = Engine(EngineConfig(target="tiny", max_batch=4), target, None, graphs=True)
     monkeypatch.setattr(ModelRunner, "forward", None)
-    assert engine.costs.rounds.verify.sizes[:4] == (1, 2, 4, 8)
+    assert engine.costs.round_cost.verify.sizes[:4] == (1, 2, 4, 8)
     measured = {R * T for R, T in shapes}
-    assert all(any(size <= n <= 2 * size for n in measured) for size in engine.costs.rounds.verify.sizes)
+    assert all(any(size <= n <= 2 * size for n in measured) for size in engine.costs.round_cost.verify.sizes)
 
 
 def test_buckets_hold_what_they_are_asked_for_and_are_few() -> None:
@@ -208,7 +208,9 @@ def test_the_search_without_a_host_read_finds_the_same_distribution(sampling: Sa
     tokens = torch.arange(20_000).expand(6, -1)
     assert found.any()
     assert torch.allclose(
-        p.rows(found).get_probabilities(tokens[found]), whole.rows(found).get_probabilities(tokens[found]), atol=1e-6
+        p.select_rows(found).get_probabilities(tokens[found]),
+        whole.select_rows(found).get_probabilities(tokens[found]),
+        atol=1e-6,
     )
 
 

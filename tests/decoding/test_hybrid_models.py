@@ -15,7 +15,6 @@ import torch
 from transformers import PreTrainedModel, Qwen3_5Config, Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration
 
 import kernels.recurrence
-from decoding import engine as engine_module
 from decoding.attention import recurrence
 from decoding.attention.row_by_row import make_runner, measure_cache
 from decoding.attention.runner import ModelRunner
@@ -24,6 +23,7 @@ from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.limits import MAX_SERVED
+from decoding.loop import decoding_loop
 from decoding.memory import store
 from decoding.memory.pages import PagePool
 from decoding.memory.states import count_slots
@@ -78,7 +78,7 @@ def texts_of(engine: Engine, request: Request) -> Texts:
 def half_wrong(monkeypatch: pytest.MonkeyPatch, texts: Sequence[Sequence[int]]) -> HalfWrong:
     """Let the next batch draft tokens of which some are wrong."""
     made = HalfWrong(texts)
-    monkeypatch.setattr(engine_module, "make_drafter", lambda *_: made)
+    monkeypatch.setattr(decoding_loop, "make_drafter", lambda *_: made)
     return made
 
 

@@ -231,7 +231,7 @@ class Observed(TorchDispatchMode):
 @pytest.mark.usefixtures("two_threads")
 def test_no_operation_of_a_round_wakes_a_second_pool_and_callers_have_all_threads(int8, drafter):
     engine = Engine(EngineConfig("tiny", drafter, weights="int8"), int8, None)
-    _ = engine.batch_invariant, engine.costs.rounds
+    _ = engine.batch_invariant, engine.costs.round_cost
     requests = [Request("def add(a, b):\n" * 9, n=3, max_new_tokens=6, seed=seed) for seed in range(2)]
     between = []
     with Observed() as observed:
@@ -283,7 +283,7 @@ def test_a_long_attention_has_all_threads(int8, monkeypatch):
 @pytest.mark.usefixtures("two_threads")
 def test_a_measured_verify_has_the_threads_of_a_round(int8):
     engine = Engine(EngineConfig("tiny", "none", weights="int8"), int8, None)
-    for measure in (engine.calibrate, lambda: engine.costs.rounds.verify, lambda: engine.batch_invariant):
+    for measure in (engine.calibrate, lambda: engine.costs.round_cost.verify, lambda: engine.batch_invariant):
         with Observed() as observed:
             measure()
         attended = [n for n, names in observed.threads.items() if any("scaled_dot_product" in name for name in names)]

@@ -145,7 +145,7 @@ def test_a_model_keeps_its_own_forward_where_the_flat_one_is_wrong(
             monkeypatch.setattr(DenseBlocks, "steps", fail)
         select_attention(model, "sdpa")
         assert (get_flat_failure(model.model) is None) is is_right
-        assert (FlatForward.of(model.model) is not None) is is_right
+        assert (FlatForward.find_for(model.model) is not None) is is_right
     assert "a compiler's error" in str(get_flat_failure(model.model))
 
 
@@ -155,7 +155,7 @@ def test_a_wrong_kernel_of_a_layer_is_named_and_not_used(
     model = loaded(use_kernels(tiny_qwen2()))
     model.model.set_attn_implementation(NAMES["ragged"])
     monkeypatch.setattr(check, "find_failures", lambda *_: {"rotary": "writes elsewhere"})
-    assert FlatForward.of(model.model) is not None
+    assert FlatForward.find_for(model.model) is not None
     assert self_check.check_kernels(model) == {"rotary": "writes elsewhere"}
-    assert FlatForward.of(model.model) is None
+    assert FlatForward.find_for(model.model) is None
     assert get_flat_failure(model.model) == "writes elsewhere"

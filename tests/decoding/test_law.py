@@ -105,7 +105,7 @@ def on_path(pair: tuple[LoadedModel, LoadedModel], monkeypatch: pytest.MonkeyPat
 def draw(ids: Any, logp: Any, rows: Any, position: Any, _draft: Any, seeds: Any, role: int) -> Any:
     """What a draft graph asks of the kernel: a token per row, without drafts."""
     assert rows.shape[1] == 1
-    return None, Distribution(ids, logp).rows(rows[:, 0]).sample(seeds, position[:, 0], role)[:, None]
+    return None, Distribution(ids, logp).select_rows(rows[:, 0]).sample(seeds, position[:, 0], role)[:, None]
 
 
 def law(target: LoadedModel, sampling: SamplingParams) -> torch.Tensor:

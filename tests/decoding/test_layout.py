@@ -22,20 +22,20 @@ PAGE = 32
 def layout_of(lens: list[int], counts: list[int]) -> Layout:
     """Rows whose pages lie scattered, the first of all left out."""
     n = -(-max(length + count for length, count in zip(lens, counts, strict=True)) // PAGE)
-    blocks = (torch.arange(len(counts) * n).flip(0) + 1).view(len(counts), n).int()
-    return Layout.build(lens, counts, CPU, torch.arange(sum(counts)), blocks, PAGE)
+    page_table = (torch.arange(len(counts) * n).flip(0) + 1).view(len(counts), n).int()
+    return Layout.build(lens, counts, CPU, torch.arange(sum(counts)), page_table, PAGE)
 
 
 def in_pages(layout: Layout, rows: torch.Tensor) -> torch.Tensor:
     """Rows [R, H, S, D] as a buffer of pages, in which everything past a row's end is not a number."""
-    blocks = layout.rows.blocks
-    assert blocks is not None
-    pool = PagePool(blocks.numel(), PAGE)
+    page_table = layout.rows.page_table
+    assert page_table is not None
+    pool = PagePool(page_table.numel(), PAGE)
     buffer = pool.buffer("keys", rows)
     buffer[1:] = torch.nan
     for r, (length, count) in enumerate(zip(layout.lens, layout.counts, strict=True)):
         for t in range(length + count):
-            buffer[blocks[r, t // PAGE], :, t % PAGE] = rows[r, :, t]
+            buffer[page_table[r, t // PAGE], :, t % PAGE] = rows[r, :, t]
     return buffer
 
 
@@ -71,7 +71,7 @@ def test_a_row_that_brings_a_prompt_does_not_widen_the_others() -> None:
     layout = layout_of([5, 6, 0, 7], [2, 1, 40, 3])
     assert [part.counts for part in layout.parts] == [(2, 1), (40,), (3,)]
     assert torch.equal(torch.cat([part.slot for part in layout.parts]), layout.slot)
-    assert [part.gather.shape[1] for part in layout.parts] == [2, 40, 3]
+    assert [part.padded_index.shape[1] for part in layout.parts] == [2, 40, 3]
 
 
 @pytest.mark.parametrize("counts", [[1], [40], [3, 1, 4], [40, 40]])
@@ -88,8 +88,8 @@ def test_rows_lie_in_one_page_each_for_a_model_that_computes_with_them_before_it
     layout = layout_of([70, 3], [2, 4])
     rows = torch.randn(2, 2, 128, 8)
     buffer = in_pages(layout, rows)
-    gathered = layout.gathered(buffer)
-    assert torch.equal(layout.dense.gathered(gathered)[:, :, :7], gathered[:, :, :7])
+    gathered = layout.gather_pages(buffer)
+    assert torch.equal(layout.dense.gather_pages(gathered)[:, :, :7], gathered[:, :, :7])
     for r, n in enumerate((72, 7)):
         assert torch.equal(gathered[r, :, :n], rows[r, :, :n])
     assert not gathered[1, :, 7:].any()

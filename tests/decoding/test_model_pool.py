@@ -15,8 +15,8 @@ import pytest
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from decoding import engine as engine_module
 from decoding import prepare
+from decoding.checks import measurements
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import loading
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 PROMPTS = ("def add(a, b):\n    return a + b\n" * 2, "x = 1\n" * 9, "print(2)\n" * 5)
 ONCE = ("load", "select_attention", "prepack", "is_batch_invariant", "measure_verify_cost")
-"""What `decoding.prepare` or `decoding.engine` does once for each model, by the name it is called by."""
+"""What `decoding.prepare` or `decoding.checks.measurements` does once for each model, by the name it is called by."""
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return call
 
     for name in ONCE:
-        module = prepare if hasattr(prepare, name) else engine_module
+        module = prepare if hasattr(prepare, name) else measurements
         monkeypatch.setattr(module, name, counting(name, getattr(module, name)))
     return counted
 
@@ -114,12 +114,12 @@ def test_a_model_is_loaded_checked_prepacked_and_measured_once(save: Callable[..
 def test_what_an_engine_learns_of_its_rounds_stays_its_own(save: Callable[..., str]) -> None:
     target, draft = save(tiny_qwen2()), save(disturbed(tiny_qwen2(), 0.05), "draft")
     _, one, _, other = (Engine.load(config) for config in configs(target, draft))
-    assert one.costs.rounds is not other.costs.rounds
-    assert one.costs.rounds.verify is other.costs.rounds.verify
-    before = (other.costs.round.expected_s, other._acceptance)
+    assert one.costs.round_cost is not other.costs.round_cost
+    assert one.costs.round_cost.verify is other.costs.round_cost.verify
+    before = (other.costs.next_round.expected_s, other._loop.acceptance)
     list(one.generate_many(requests(1)))
-    assert (other.costs.round.expected_s, other._acceptance) == before
-    assert one._acceptance is not other._acceptance
+    assert (other.costs.next_round.expected_s, other._loop.acceptance) == before
+    assert one._loop.acceptance is not other._loop.acceptance
 
 
 def test_the_last_engine_to_go_frees_the_weights(save: Callable[..., str], calls: Counter[str]) -> None:
@@ -161,13 +161,13 @@ def test_a_model_that_drafts_for_itself_is_in_memory_once(save: Callable[..., st
     assert made.draft is made.target
     done = made.generate(Request(PROMPTS[0], sampling=SamplingParams(0.0), max_new_tokens=20))
     assert all(n == d for r in done.rounds for n, d in zip(r.accepted, r.drafted, strict=True))
-    assert len(made.memory()) == 2
+    assert len(made.count_memory()) == 2
 
 
 def test_memory_counts_shared_weights_under_one_key(save: Callable[..., str]) -> None:
     target, draft = save(tiny_qwen2()), save(disturbed(tiny_qwen2(), 0.05), "draft")
     together = [Engine.load(config) for config in configs(target, draft)]
-    parts = [made.memory() for made in together]
+    parts = [made.count_memory() for made in together]
     for config, each in zip(configs(target, draft), parts, strict=True):
         assert set(each) == {*config.models, config}
         assert all(each[spec] > 200_000 for spec in config.models)

@@ -147,9 +147,9 @@ class Rows(RuleBasedStateMachine):
     def no_page_is_lost_or_counted_twice(self) -> None:
         references = Counter(page for r in range(len(self.model)) for page in self.cache.pages(r))
         assert 0 not in references
-        assert all(self.pool.n_references(page) == n for page, n in references.items())
+        assert all(self.pool._references[page] == n for page, n in references.items())
         assert self.pool.n_used == len(references)
-        assert self.pool.n_idle <= 5
+        assert len(self.pool._idle) <= 5
 
     @invariant()
     def attention_sees_the_pages_of_each_row(self) -> None:

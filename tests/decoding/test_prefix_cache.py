@@ -50,9 +50,9 @@ def test_what_is_kept_of_earlier_prompts_is_bounded(engine, monkeypatch):
     for i in range(20):
         decoded(made, f"{i:03d}" + LONG, prefix_cache=True, n=1)
     (pool,) = made._pool._pools
-    assert 0 < pool.n_idle * pool.page_bytes <= 200_000
+    assert 0 < len(pool._idle) * pool.page_bytes <= 200_000
     assert pool.n_used == 0
-    made.memory()
+    made.count_memory()
     assert made._pool.n_bytes == pool.n_bytes
 
 

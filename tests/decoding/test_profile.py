@@ -45,7 +45,7 @@ def test_a_drafter_that_is_never_worth_it_is_switched_off() -> None:
 
 def test_between_batch_sizes_the_nearest_entry_counts() -> None:
     policy = TableLength(Profile.fit(KEY, measured()))
-    by_size = {n: policy.next(n, n) for n in (1, 3, 4, 7, 16, 60)}
+    by_size = {n: policy.choose_limit(n, n) for n in (1, 3, 4, 7, 16, 60)}
     assert by_size[3] == by_size[4] == by_size[7]
     assert by_size[60] == by_size[16]
 

@@ -37,7 +37,7 @@ def test_a_request_alone_reads_the_rest_of_its_prompt_in_its_first_round(
     engine: MakeEngine, forwards: list[list[int]]
 ) -> None:
     made = engine(drafter="none", draft_length="fixed:0")
-    assert made.costs.rounds(1, 1, 1)  # measured here
+    assert made.costs.round_cost(1, 1, 1)  # measured here
     forwards.clear()
     made.generate(asked(LONG))
     assert forwards[:3] == [[64], [64], [22]]
@@ -46,7 +46,7 @@ def test_a_request_alone_reads_the_rest_of_its_prompt_in_its_first_round(
 
 def test_a_newcomer_s_prompt_is_read_beside_the_others_tokens(engine: MakeEngine, forwards: list[list[int]]) -> None:
     made = engine(drafter="none", draft_length="fixed:0")
-    assert made.costs.rounds(1, 1, 1)  # measured here
+    assert made.costs.round_cost(1, 1, 1)  # measured here
     forwards.clear()
 
     def arriving() -> Iterator[Request | None]:

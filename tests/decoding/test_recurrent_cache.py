@@ -13,7 +13,7 @@ from decoding.memory.recurrent import RecurrentCache
 from decoding.memory.states import StatePool, count_slots
 from decoding.memory.store import KVStore, MemoryNeed
 from decoding.models.errors import NoMemoryError
-from kernels.recurrence import Tokens
+from kernels.recurrence import TokenInputs
 
 CPU = torch.device("cpu")
 ROWS, MOST, PAGE, VOCAB = 5, 40, 4, 16
@@ -32,9 +32,9 @@ class Layer:
         self.x = torch.randn(VOCAB, C, generator=make)
         self.weight, self.bias = torch.randn(C, WIDTH, generator=make), torch.randn(C, generator=make)
 
-    def tokens(self, ids: Sequence[int]) -> Tokens:
+    def tokens(self, ids: Sequence[int]) -> TokenInputs:
         beta = None if self.beta is None else self.beta[[*ids]]
-        return Tokens(self.q[[*ids]], self.k[[*ids]], self.v[[*ids]], self.decay[[*ids]], beta)
+        return TokenInputs(self.q[[*ids]], self.k[[*ids]], self.v[[*ids]], self.decay[[*ids]], beta)
 
     def run(self, text: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """What each token of a text reads, its convolution, and the state at the end: one token after the other."""
@@ -100,11 +100,11 @@ class Schedule:
 
     def check(self) -> None:
         for r, text in enumerate(self.texts):
-            state = self.cache._states.buffers["r"][self.cache._places[r].number]
+            state = self.cache._states.buffers["r"][self.cache._row_slots[r].number]
             assert torch.equal(state, self.layer.run(text)[2])
-            at = self.cache._places[r].number
+            at = self.cache._row_slots[r].number
             assert torch.equal(self.cache._states.buffers["c"][at], self.layer.past(text))
-            if prompt := self.cache._places[r].prompt:
+            if prompt := self.cache._row_slots[r].prompt:
                 assert torch.equal(
                     self.cache._states.buffers["r"][prompt.slot], self.layer.run(text[: prompt.length])[2]
                 )

@@ -62,14 +62,15 @@ def test_a_warm_engine_measures_nothing_on_the_clock_of_a_request(
     drafter: str, length: str, engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "decoding.engine.find_profile", lambda _key: Profile({}, 1.0, 0.5, (BatchFit(1, 0.1, 0.01, 0.01, 2),), ())
+        "decoding.draft_length.profiles.find_profile",
+        lambda _key: Profile({}, 1.0, 0.5, (BatchFit(1, 0.1, 0.01, 0.01, 2),), ()),
     )
     made = engine(drafter=drafter, draft_length=length)
     made.warm_up()
     assert all(prompt.token.known_s > 0 for prompt in made.costs.prompts)
     assert made.costs.prompts[0].scored_token.known_s > 0
-    assert made.costs.round.known_s > 0
-    assert drafter == "sibling" or made.costs.rounds.draft_step_s
+    assert made.costs.next_round.known_s > 0
+    assert drafter == "sibling" or made.costs.round_cost.draft_step_s
 
     def measured(*_: object) -> None:
         raise AssertionError("a verify was measured while a request was waiting")

@@ -217,7 +217,7 @@ def raising(graphs: Graphs, work: GraphWork) -> GraphWork:
     ("capture", "reason"),
     [
         pytest.param(stale("length"), "log-probabilities are off by", marks=pytest.mark.thorough),
-        (stale("ids"), "log-probabilities are off by"),
+        (stale("tokens"), "log-probabilities are off by"),
         (raising, "CUDA error: an illegal memory access was encountered"),
     ],
     ids=["stale lengths", "stale tokens", "fails"],

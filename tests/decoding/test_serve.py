@@ -94,7 +94,7 @@ def unending(engine: MakeEngine) -> MakeEngine:
         made = engine(**{"drafter": "none", "draft_length": "fixed:0", **settings})
         served = Engine(made.config, replace(made.target, vocab_size=256), made.draft)
         served.generate(asked(PROMPTS[2] * 2, max_new_tokens=40))
-        assert served.costs.rounds(1, 1, 1)  # measured here, not on somebody's clock
+        assert served.costs.round_cost(1, 1, 1)  # measured here, not on somebody's clock
         return served
 
     return make

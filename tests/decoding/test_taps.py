@@ -39,7 +39,7 @@ def runner_of(target: LoadedModel, **options: object) -> ModelRunner:
 
 def states_of(runner: ModelRunner, row: int) -> torch.Tensor:
     cache = runner.cache
-    return cache.states(TAPS, [(row, 0, len(cache.pages(row)) * cache.pool.page_size)])
+    return cache.read_recorded(TAPS, [(row, 0, len(cache.pages(row)) * cache.pool.page_size)])
 
 
 def prefill(runner: ModelRunner, row: int, tokens: list[int], **options: object) -> None:

@@ -154,7 +154,7 @@ def test_a_run_names_the_head_that_drafted(drafter: str, model: str, target: Loa
     engine = load(model, drafter)
     provenance = engine.provenance()
     assert (provenance["draft"], provenance["draft_sha256"]) == (f"trained for {model}", record.sha256)
-    assert sum(engine.memory().values()) > sum(load(model, "none").memory().values())
+    assert sum(engine.count_memory().values()) > sum(load(model, "none").count_memory().values())
 
 
 def test_a_head_made_for_other_weights_is_refused(model: str, target: LoadedModel) -> None:

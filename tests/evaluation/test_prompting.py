@@ -87,7 +87,8 @@ def test_infilling_has_the_models_format_and_stops_at_its_tokens_and_at_the_task
     for each in FORMATS:
         text = build_prompt(GAP, "infill", each).text
         assert text is not None
-        assert (text.index(GAP.suffix or "") < text.index(GAP.prompt)) == each.suffix_first
+        suffix_comes_first = each.template.index("{suffix}") < each.template.index("{prefix}")
+        assert (text.index(GAP.suffix or "") < text.index(GAP.prompt)) == suffix_comes_first
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ class Postgres(Server):
     def answers(self) -> bool:
         if self.process.poll() is not None:  # a backend of the killed server was still there
             self.start()
-        return self._cluster.answers()
+        return self._cluster.is_ready()
 
 
 class Redis(Server):

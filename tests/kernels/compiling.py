@@ -47,7 +47,7 @@ def _attend(
     device = torch.device("meta")
     q = torch.empty(8 * tokens, heads, D, dtype=dtype, device=device)
     k, v = torch.empty(2, 1025, 16, kv_heads, D, dtype=dtype, device=device).transpose(2, 3)
-    rows = RaggedRows.of([2000] * 8, [tokens] * 8, device, torch.empty(8, 128, dtype=torch.int32, device=device), 16)
+    rows = RaggedRows.build([2000] * 8, [tokens] * 8, device, torch.empty(8, 128, dtype=torch.int32, device=device), 16)
     return partial(verify_attention.attend_ragged, q, k, v, rows, D**-0.5, **how)
 
 
@@ -89,7 +89,7 @@ def _recur() -> None:
     q, k = torch.empty(2, 40, 16, 128, device=device)
     v, decay = torch.empty(40, 32, 128, device=device), torch.empty(40, 32, device=device)
     states = torch.empty(8, 32, 128, 128, device=device)
-    _, writes = recurrent_rounds.run_tokens(states, rows, recurrence.Tokens(q, k, v, decay, decay))
+    _, writes = recurrent_rounds.run_tokens(states, rows, recurrence.TokenInputs(q, k, v, decay, decay))
     recurrent_rounds.advance_states(states, rows, writes)
 
 

@@ -47,7 +47,7 @@ def problem(
         build_pool([torch.randn(n_kv, end, dim, generator=made).to(dtype) for end in ends], table, page_size)
         for _ in range(2)
     )
-    return q, k, v, RaggedRows.of(*map(list, zip(*rows, strict=True)), CPU, table, page_size)  # type: ignore[arg-type]
+    return q, k, v, RaggedRows.build(*map(list, zip(*rows, strict=True)), CPU, table, page_size)  # type: ignore[arg-type]
 
 
 def assert_like_the_reference(actual: torch.Tensor, q, k, v, rows, scale, window=None, **features) -> None:  # type: ignore[no-untyped-def]
@@ -102,7 +102,7 @@ def test_a_token_s_bits_do_not_depend_on_its_batch(
     sinks = torch.linspace(-2, 2, 14).to(dtype) if has_sinks else None
     together = attend_native(q, k, v, rows, 0.125, window, sinks=sinks)
     for t in range(count):
-        row = RaggedRows.of([length + t], [1], CPU, rows.table[:1], 16)
+        row = RaggedRows.build([length + t], [1], CPU, rows.pages[:1], 16)
         alone = attend_native(q[t : t + 1], k, v, row, 0.125, window, sinks=sinks)
         assert torch.equal(alone[0], together[t]), t
 
@@ -121,7 +121,7 @@ def test_the_bits_do_not_depend_on_the_pages(dtype: torch.dtype, dim: int, featu
         adjacent = torch.arange(1, shuffled.numel() + 1, dtype=torch.int32).view(shuffled.shape)
         for table in (adjacent, shuffled):
             k, v = (build_pool(each, table, page_size) for each in states)
-            rows = RaggedRows.of(lengths, counts, CPU, table, page_size)
+            rows = RaggedRows.build(lengths, counts, CPU, table, page_size)
             found.append(attend_native(q, k, v, rows, 0.125, **features))  # type: ignore[arg-type]
             found.append(attend_native(q, k.contiguous(), v.contiguous(), rows, 0.125, **features))  # type: ignore[arg-type]
     assert all(torch.equal(found[0], each) for each in found[1:])
@@ -159,7 +159,7 @@ def test_keys_and_values_may_differ_in_size() -> None:
 def test_nan_stays_nan(spoilt: str, dtype: torch.dtype) -> None:
     """A model whose weights are broken is stopped by the NaN in its logits."""
     q, k, v, rows = problem([(20, 1)], 1, 1, 64, dtype)
-    page = int(rows.table[0, 0])
+    page = int(rows.pages[0, 0])
     {"q": q[0], "k": k[page, :, 4], "v": v[page, :, 4]}[spoilt].fill_(torch.nan)
     assert attend_native(q, k, v, rows, 0.125).isnan().all()
 
@@ -184,7 +184,10 @@ def test_nothing_is_read_past_the_end_of_a_row_or_of_its_table() -> None:
     assert torch.equal(attend_native(q, k, v, past, 0.25), expected)
     whole = problem([(15, 1)], 1, 1, 16, torch.float32)
     longer = replace(
-        whole[3], blocks=whole[3].table[:, :1], position=torch.tensor([100_000]), length=torch.tensor([99_999]).int()
+        whole[3],
+        page_table=whole[3].pages[:, :1],
+        position=torch.tensor([100_000]),
+        length=torch.tensor([99_999]).int(),
     )
     assert torch.equal(attend_native(*whole[:3], longer, 0.25), attend_native(*whole, 0.25))
 

@@ -49,7 +49,7 @@ class Batch:
         # What no row reads, the reserved page among it, must reach no result.
         pools.masked_fill_(~read[:, None, :, None], torch.nan)
         sinks = torch.linspace(-2, 2, 4).to(device) if self.has_sinks else None
-        rows = RaggedRows.of(self.lengths, self.counts, device, table.to(device), self.page_size)
+        rows = RaggedRows.build(self.lengths, self.counts, device, table.to(device), self.page_size)
         arguments = (q.to(device), *pools.to(device), rows, 0.2, self.window)
         features: dict[str, Any] = {"softcap": self.softcap, "sinks": sinks}
         return BACKENDS[name].load()(*arguments, **features), reference.verify_attention(*arguments, **features)

@@ -8,16 +8,20 @@ import pytest
 import torch
 
 from kernels import check, recurrence, recurrent_rounds
-from kernels.recurrence import StateRows, Tokens
+from kernels.recurrence import StateRows, TokenInputs
 
 SLOTS, COUNTS = (3, 0, 5), (4, 1, 2)
 STARTS, N = (0, 4, 5), 7
 
 
-def random_tokens(device: torch.device, *, G: int, H: int, K: int, V: int, delta: bool, per_channel: bool) -> Tokens:
+def random_tokens(
+    device: torch.device, *, G: int, H: int, K: int, V: int, delta: bool, per_channel: bool
+) -> TokenInputs:
     decay = torch.rand(N, H, K, device=device) if per_channel else torch.rand(N, H, device=device)
     q, k = torch.randn(2, N, G, K, device=device)
-    return Tokens(q, k, torch.randn(N, H, V, device=device), decay, torch.rand(N, H, device=device) if delta else None)
+    return TokenInputs(
+        q, k, torch.randn(N, H, V, device=device), decay, torch.rand(N, H, device=device) if delta else None
+    )
 
 
 SHAPES = [

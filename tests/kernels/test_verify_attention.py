@@ -57,7 +57,7 @@ class Problem:
         counts = [T, max(T - 1, 1), 1, T, max(T // 2, 1), 0]
         ends = [length + count for length, count in zip(lengths, counts, strict=True)]
         table = shuffle_pages(len(ends), max(ends) + 3, page_size)
-        self.rows = RaggedRows.of(lengths, counts, device, table.to(device), page_size)
+        self.rows = RaggedRows.build(lengths, counts, device, table.to(device), page_size)
         self.scale, self.window = D**-0.5, window
         # Views: neither queries nor pages are contiguous in the engine.
         self.q = torch.randn(n_kv_heads * group, sum(counts), D, device=device, dtype=dtype).transpose(0, 1)
@@ -103,7 +103,7 @@ def test_a_sliding_window_hides_earlier_keys(name: str, window: int, device: tor
 @pytest.mark.parametrize("name", [name for name in KERNELS if BACKENDS[name].supports_graphs])
 def test_a_kernel_that_supports_graphs_reads_lengths_on_the_device(name: str, device: torch.device) -> None:
     p = Problem(64, 5, 2, torch.float32, device)
-    p.check(BACKENDS[name].load()(p.q, p.k, p.v, replace(p.rows, host=None), p.scale))
+    p.check(BACKENDS[name].load()(p.q, p.k, p.v, replace(p.rows, lengths_and_counts=None), p.scale))
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -123,7 +123,7 @@ def test_a_rows_result_does_not_depend_on_the_lengths_of_the_others(device: torc
     table = shuffle_pages(4, 300, 16).to(device)
     q, (k, v) = torch.randn(8, 4, 64, device=device), torch.randn(2, 4 * 19 + 1, 2, 16, 64, device=device)
     here, elsewhere = (
-        verify_attention.attend_ragged(q, k, v, RaggedRows.of(lengths, [2] * 4, device, table, 16), 0.125)
+        verify_attention.attend_ragged(q, k, v, RaggedRows.build(lengths, [2] * 4, device, table, 16), 0.125)
         for lengths in ([9, 200, 0, 31], [290, 200, 129, 2])
     )
     assert torch.equal(here[2:4], elsewhere[2:4])
@@ -134,7 +134,7 @@ def test_padding_tokens_past_the_table_change_nothing(device: torch.device) -> N
     p = Problem(64, 5, 2, torch.float32, device)
     ends = p.rows.length + p.rows.count
     longest = int(ends.argmax())
-    narrow = replace(p.rows, blocks=p.rows.table[:, : -(-int(ends.max()) // 16)], host=None)
+    narrow = replace(p.rows, page_table=p.rows.pages[:, : -(-int(ends.max()) // 16)], lengths_and_counts=None)
     count = narrow.count.clone()
     count[longest] += 40
     # The row's new tokens come last, so that the others' stay where they are.
@@ -159,8 +159,8 @@ def test_caches_beyond_two_to_the_31_elements_are_addressed(device: torch.device
     lengths, counts = [0] * 32 + [65000], [1] * 33
     cache[:, 32 * 4096 + 4000 :] = torch.randn(2, 96, 8, 16, 128, device=device)
     table = torch.arange(33 * 4096, dtype=torch.int32, device=device).view(33, 4096)
-    rows = RaggedRows.of(lengths, counts, device, table, 16)
+    rows = RaggedRows.build(lengths, counts, device, table, 16)
     q = torch.randn(33, 8, 128, dtype=torch.bfloat16, device=device)
     out = verify_attention.attend_ragged(q, *cache, rows, 0.09)
-    alone = RaggedRows.of([65000], [1], device, table[32:], 16)
+    alone = RaggedRows.build([65000], [1], device, table[32:], 16)
     assert torch.allclose(out[32:], reference.verify_attention(q[32:], *cache, alone, 0.09), atol=1e-2)

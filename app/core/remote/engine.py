@@ -130,7 +130,7 @@ class RemoteEngine:
         """Nothing: how requests share a batch there is the server's to decide."""
         return {}
 
-    def memory(self) -> dict[ModelSpec | EngineConfig, int]:
+    def count_memory(self) -> dict[ModelSpec | EngineConfig, int]:
         """Nothing: its model is the server's."""
         return {}
 
@@ -303,7 +303,7 @@ async def _receive(
 def _announce(exchanges: Sequence[Exchange], clock: Clock, on_update: OnUpdate | None) -> None:
     changed = [receiver for exchange in exchanges for receiver in exchange.take_changed()]
     if on_update is not None and changed:
-        now_s = clock.elapsed
+        now_s = clock.elapsed_s
         on_update([receiver.build_update(now_s) for receiver in changed])
 
 

@@ -63,14 +63,14 @@ class Exchange:
         except (RequestError, RemoteServerError) as error:
             fault = error
         if self._clock.left_s > 0:  # past the deadline it prevents nothing
-            self.fault, self._over_s = fault, self._clock.elapsed
+            self.fault, self._over_s = fault, self._clock.elapsed_s
 
     def end(self, *, is_cancelled: bool) -> None:
         """Ends the samples that the server has not ended: it stopped sending, or nobody waits any longer."""
         reason: FinishReason = "error" if self._over_s is not None else "cancelled" if is_cancelled else "deadline"
         for receiver in self.receivers:
             if not receiver.is_ended:
-                receiver.end(reason, self._clock.elapsed if self._over_s is None else self._over_s)
+                receiver.end(reason, self._clock.elapsed_s if self._over_s is None else self._over_s)
                 self._changed.add(receiver)
 
     def take_changed(self) -> Sequence[SampleReceiver]:
@@ -127,7 +127,7 @@ class Exchange:
 
     def _take(self, choices: Sequence[ChoiceDelta]) -> bool:
         """Adds choices to their samples, and leaves out those that were not asked for; whether there was any text."""
-        heard_s = self._clock.elapsed
+        heard_s = self._clock.elapsed_s
         known = [choice for choice in choices if 0 <= choice.index < len(self.receivers)]
         for choice in known:
             receiver = self.receivers[choice.index]

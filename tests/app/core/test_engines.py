@@ -28,7 +28,7 @@ class SizedEngine(FakeEngine):
         super().__init__()
         self.parts = parts
 
-    def memory(self) -> dict[object, int]:
+    def count_memory(self) -> dict[object, int]:
         return dict(self.parts)
 
 

@@ -32,7 +32,9 @@ def test_prompts_that_the_target_cannot_read_are_not_measured_with(
     too_long = Statement("function", "x" * 600)
 
     def take(statements: list[Statement]) -> trained_heads.HeadRecord:
-        return importing.run(str(tmp_path / "model"), str(tmp_path / "head"), iter(statements), lambda _target: asking)
+        return importing.import_or_measure_head(
+            str(tmp_path / "model"), str(tmp_path / "head"), iter(statements), lambda _target: asking
+        )
 
     record = take([too_long, Statement("function", "def f(x):\n    return x\n"), too_long])
     assert trained_heads.find(str(tmp_path / "model")) == record
@@ -53,7 +55,9 @@ def test_a_head_whose_logits_are_not_numbers_leaves_the_old_one(
     def take(name: str) -> trained_heads.HeadRecord:
         dflash_files.write(published, tmp_path / name, target.model.config)
         statement = Statement("function", "def f(x):\n    return x\n")
-        return importing.run(str(tmp_path / "model"), str(tmp_path / name), iter([statement]), lambda _target: asking)
+        return importing.import_or_measure_head(
+            str(tmp_path / "model"), str(tmp_path / name), iter([statement]), lambda _target: asking
+        )
 
     first = take("good")
     published.requires_grad_(requires_grad=False).lm_head.weight.fill_(3e38)  # finite, and its products are not

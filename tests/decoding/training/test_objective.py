@@ -57,8 +57,10 @@ def test_a_block_of_training_computes_what_a_block_of_drafting_does(
     everything = LoadedHead(network, head.embedding, head.record)
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=(0, 1, 1))
     runner.start(0, text[:-1], 128).finish()
-    exact = replace(recordings[0], taps=runner.cache.states(TAPS, [(0, 0, len(text) - 1)]))  # not rounded to bfloat16
-    batch = DocumentBatch.of([exact])
+    exact = replace(
+        recordings[0], taps=runner.cache.read_recorded(TAPS, [(0, 0, len(text) - 1)])
+    )  # not rounded to bfloat16
+    batch = DocumentBatch.pad_recordings([exact])
     first = int(batch.known[0].nonzero()[0, 0])
     drafting = BlockRunner(everything, runner)
     K, block = network.n_proposed, network.shape.block
@@ -68,7 +70,7 @@ def test_a_block_of_training_computes_what_a_block_of_drafting_does(
         drafting.cache.start(0, 128)
         features = drafting.read([anchor])
         layout = drafting.cache.begin([block])
-        states = drafting.block(torch.tensor([text[anchor]]), features, layout, torch.tensor([anchor + block - 1]))
+        states = drafting.run_block(torch.tensor([text[anchor]]), features, layout, torch.tensor([anchor + block - 1]))
         at = (anchor - first) // 2
         torch.testing.assert_close(states[0], trained[at], atol=1e-4, rtol=1e-4)
         before = drafting.embed(torch.tensor([text[anchor : anchor + K]]))
@@ -95,9 +97,9 @@ def test_padding_and_neighbours_do_not_change_a_document(
     target: LoadedModel, head: LoadedHead, recordings: list[RecordedText], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shortest = min(recordings, key=lambda one: len(one.tokens))
-    alone, _ = seen_by(head, target, DocumentBatch.of([shortest]), 0, monkeypatch)
+    alone, _ = seen_by(head, target, DocumentBatch.pad_recordings([shortest]), 0, monkeypatch)
     others = [one for one in recordings if one is not shortest]
-    together, _ = seen_by(head, target, DocumentBatch.of([shortest, *others]), 0, monkeypatch)
+    together, _ = seen_by(head, target, DocumentBatch.pad_recordings([shortest, *others]), 0, monkeypatch)
     assert len(alone[0]) < len(together[0])
     torch.testing.assert_close(alone[0], together[0][: len(alone[0])], atol=1e-4, rtol=1e-4)
 
@@ -107,7 +109,7 @@ def test_a_perfect_head_has_no_divergence(
 ) -> None:
     """Fed with the wanted logits in the place of its own, the loss is zero and every token matches."""
     rows = read_output_rows(target, head.head.token_ids)
-    batch = DocumentBatch.of(recordings)
+    batch = DocumentBatch.pad_recordings(recordings)
     objective = Objective(head.head, target.model.get_input_embeddings(), rows)
     wanted = F.linear(batch.outputs[batch.known].float(), rows)
     (step,) = objective._compare(wanted, None, wanted.log_softmax(-1), torch.zeros(len(wanted)), [len(wanted)])
