@@ -9,7 +9,6 @@ from app.accounts.models import BrowserSession, Token, User
 from app.background import handlers
 from app.background.handlers import Handler
 from app.background.models import BackgroundJob
-from app.completions.models import Completion
 from app.core.db.archives import ProjectArchive
 from app.core.db.types import Base
 from app.datasets.models import Dataset, DatasetCheck, Task
@@ -49,7 +48,7 @@ __all__ = [
     "BackgroundJob",
     "BrowserSession",
     "Calibration",
-    "Completion",
+    "CompletionRun",
     "Dataset",
     "DatasetCheck",
     "ProjectArchive",

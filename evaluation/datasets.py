@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluation.from_code.placing import spec
-from evaluation.languages.cases import Case, Signature
+from evaluation.languages.cases import JsonCase, Signature
 
 PYTHON = "python"
 
@@ -42,7 +42,7 @@ class Task:
     # the program, whose exit code decides
     language: str = PYTHON
     signature: Signature | None = None
-    cases: tuple[Case, ...] = ()
+    cases: tuple[JsonCase, ...] = ()
 
     def build_program(self, completion: str) -> str:
         """The program that is judged, with this completion."""

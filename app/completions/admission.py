@@ -17,7 +17,7 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.completions.models import Completion
+from app.completions.models import CompletionRun
 from app.core.broker import queues
 from app.core.context import Context
 from app.core.db.types import get_utc_time
@@ -155,17 +155,17 @@ def _list_open_completions(session: Session, target: str) -> list[OpenCompletion
         select(
             RunTask.state,
             RunTask.queued_at,
-            Completion.n,
-            Completion.budget_s,
-            Completion.max_tokens,
+            CompletionRun.n,
+            CompletionRun.budget_s,
+            CompletionRun.max_tokens,
             func.length(Task.prompt),
         )
-        .join(Completion, Completion.id == RunTask.run_id)
+        .join(CompletionRun, CompletionRun.id == RunTask.run_id)
         .join(RunTask.task)
         .where(
-            Completion.state.in_(OPEN_RUN_STATES),
-            Completion.after_id.is_(None),  # plain decoding beside another waits for its turn outside of its clock
-            Completion.target == target,
+            CompletionRun.state.in_(OPEN_RUN_STATES),
+            CompletionRun.after_id.is_(None),  # plain decoding beside another waits for its turn outside of its clock
+            CompletionRun.target == target,
             RunTask.state.in_((TaskState.QUEUED, TaskState.DECODING)),
         )
     )

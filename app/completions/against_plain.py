@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.completions import lanes, service
 from app.completions.lanes import CompletionView
-from app.completions.models import Completion
+from app.completions.models import CompletionRun
 from app.completions.schemas import CompletionSpec
 from app.core.context import Context
 from app.core.errors import ConflictError, NotFoundError
@@ -43,7 +43,7 @@ def submit(ctx: Context, spec: CompletionSpec) -> uuid.UUID:
 
 def find_plain(session: Session, run_id: uuid.UUID) -> uuid.UUID | None:
     """The id of the plain completion that was asked for beside this one; None once it is deleted."""
-    return session.scalar(select(Completion.id).where(Completion.after_id == run_id, Completion.is_shown()))
+    return session.scalar(select(CompletionRun.id).where(CompletionRun.after_id == run_id, CompletionRun.is_shown()))
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:

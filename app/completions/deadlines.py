@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.completions.models import Completion
+from app.completions.models import CompletionRun
 from app.core.context import Context
 from app.core.db.clock import build_database_time, clamp_end_to_start, read_database_time
 from app.core.db.database import call_after_commit, has_updated
@@ -89,9 +89,11 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
     now = get_utc_time()
     with ctx.database.read() as session:
         rows = session.execute(
-            select(RunTask, Completion)
-            .join(Completion, Completion.id == RunTask.run_id)
-            .where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES), Completion.state.in_(OPEN_RUN_STATES))
+            select(RunTask, CompletionRun)
+            .join(CompletionRun, CompletionRun.id == RunTask.run_id)
+            .where(
+                RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES), CompletionRun.state.in_(OPEN_RUN_STATES)
+            )
         ).all()
         if not rows:
             return math.inf
@@ -123,13 +125,13 @@ def find_overdue(session: Session) -> Iterable[uuid.UUID]:
     return {run_id for run_id, queued_at, budget_s in rows if queued_at + dt.timedelta(seconds=budget_s) < now}
 
 
-def _compute_left_s(row: RunTask, run: Completion, now: dt.datetime) -> float:
+def _compute_left_s(row: RunTask, run: CompletionRun, now: dt.datetime) -> float:
     if run.after_id is not None and run.state is RunState.QUEUED:
         return math.inf  # it waits for its turn; its clock has not begun
     return run.budget_s - (now - row.queued_at).total_seconds()
 
 
-def _build_model_wait_check(ctx: Context, session: Session, target: str) -> Callable[[RunTask, Completion], bool]:
+def _build_model_wait_check(ctx: Context, session: Session, target: str) -> Callable[[RunTask, CompletionRun], bool]:
     """Which jobs of completions for the model wait until a worker has loaded it: the one that the worker has claimed,
     and those in the queue if no other worker has it in memory."""
     if not _is_loading(session, target):

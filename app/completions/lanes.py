@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 from sqlalchemy.orm import Session
 
-from app.completions.models import Completion
+from app.completions.models import CompletionRun
 from app.core.db.storable import restore_original_text
 from app.core.errors import NotFoundError
 from app.core.states import OPEN_RUN_STATES, PASSED
@@ -91,7 +91,7 @@ class Lane:
 class CompletionView:
     """A completion, or plain decoding beside it; the first lane is the answer to look at."""
 
-    run: Completion
+    run: CompletionRun
     row: RunTask
     lanes: list[Lane]
 
@@ -135,7 +135,7 @@ def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> Complet
     Raises NotFoundError for a run that is not a completion.
     """
     run = repository.get_run(session, run_id)
-    if not isinstance(run, Completion):
+    if not isinstance(run, CompletionRun):
         raise NotFoundError(f"run {run.id} is not a completion: open it under Runs")
     row = repository.load_tasks_with_samples(session, run.id, origins=True)[0]
     signs = presentation.sort_by_finish(row.samples)

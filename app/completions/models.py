@@ -14,7 +14,7 @@ COMPLETION = "completion"  # the name of the policy
 NAME = "prompt"  # what readers see in place of a dataset's name
 
 
-class Completion(Run):
+class CompletionRun(Run):
     """n samples of each prompt within one budget, for a user who waits.
 
     It shares the tables of jobs and samples with all runs: the work on jobs does not know why a run exists.

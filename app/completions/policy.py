@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session, defer
 
 from app.completions import deadlines
-from app.completions.models import COMPLETION, Completion
+from app.completions.models import COMPLETION, CompletionRun
 from app.core.broker import queues
 from app.core.context import Context
 from app.core.db.database import call_after_commit
@@ -37,13 +37,13 @@ class CompletionPolicy(Policy):
 
     def is_ready(self, session: Session, run: Run) -> bool:
         """Whether the completion that it waits for has ended: the two are never decoded at once."""
-        assert isinstance(run, Completion)
+        assert isinstance(run, CompletionRun)
         before = session.get(Run, run.after_id) if run.after_id else None
         return before is None or before.state not in OPEN_RUN_STATES
 
     def on_prepare(self, session: Session, run: Run) -> None:
         """Starts the clock of plain decoding: until now it waited for the other side, not for a worker."""
-        assert isinstance(run, Completion)
+        assert isinstance(run, CompletionRun)
         if run.after_id is not None:
             waiting = update(RunTask).where(RunTask.run_id == run.id, RunTask.state == WorkStep.DECODE.waiting)
             session.execute(waiting.values(queued_at=get_utc_time()))
@@ -88,7 +88,9 @@ class CompletionPolicy(Policy):
 
     def on_run_end(self, ctx: Context, session: Session, run: Run) -> None:
         """Asks for plain decoding to be prepared. The reaper asks again if that is lost."""
-        second = select(Completion.id).where(Completion.after_id == run.id, Completion.state == RunState.QUEUED)
+        second = select(CompletionRun.id).where(
+            CompletionRun.after_id == run.id, CompletionRun.state == RunState.QUEUED
+        )
         for run_id in session.scalars(second):
             call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 

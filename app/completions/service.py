@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from app.completions.admission import admit_completion
-from app.completions.models import COMPLETION, Completion
+from app.completions.models import COMPLETION, CompletionRun
 from app.completions.schemas import CompletionSpec
 from app.core.context import Context
 from app.core.errors import BadInputError, UnavailableError
@@ -86,7 +86,7 @@ def submit_prompts(
     prompts = [Task(**build_task_columns(*place)) for place in enumerate(tasks)]
     with admit_completion(ctx, spec, tasks) if is_waited_for else nullcontext():
         completion = build_run(
-            Completion,
+            CompletionRun,
             spec,
             prompts,
             policy=COMPLETION,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from evaluation.languages.cases import Case, Signature
+from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, encode_float, from_json
 from evaluation.sandbox.programs import Tools
@@ -145,7 +145,7 @@ class Language(ABC):
         return f"{call} // {result}"
 
     @abstractmethod
-    def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
+    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases."""
 
 

@@ -49,7 +49,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class JsonCase:
     """One call in JSON form: its arguments, and its result or the exception that it raises."""
 
     args: tuple[Json, ...]
@@ -96,7 +96,7 @@ def _parse_type(field: str, text: object) -> Type:
         raise CaseError(f"field {field}: {error}") from None
 
 
-def read_cases(form: object, signature: Signature) -> tuple[Case, ...]:
+def read_cases(form: object, signature: Signature) -> tuple[JsonCase, ...]:
     """The cases in parsed JSON, each checked against the signature. Raises CaseError."""
     if not isinstance(form, list) or not form:
         raise CaseError("field cases: give a list with at least one case")
@@ -105,7 +105,7 @@ def read_cases(form: object, signature: Signature) -> tuple[Case, ...]:
     return tuple(_parse_case(f"cases[{position}]", row, signature) for position, row in enumerate(form))
 
 
-def _parse_case(field: str, row: object, signature: Signature) -> Case:
+def _parse_case(field: str, row: object, signature: Signature) -> JsonCase:
     if not isinstance(row, Mapping) or not isinstance(row.get("args"), list):
         raise CaseError(f"field {field}: give an object with args and result or raises")
     args = row["args"]
@@ -123,9 +123,9 @@ def _parse_case(field: str, row: object, signature: Signature) -> Case:
     if raises is not None:
         if not isinstance(raises, str) or not raises:
             raise CaseError(f"field {field}.raises: give the name of the exception")
-        return Case(tuple(args), raises=raises, tolerance=tolerance)
+        return JsonCase(tuple(args), raises=raises, tolerance=tolerance)
     _check_form(f"{field}.result", row["result"], signature.returns)
-    return Case(tuple(args), row["result"], tolerance=tolerance)
+    return JsonCase(tuple(args), row["result"], tolerance=tolerance)
 
 
 def _check_form(field: str, form: Json, kind: Type) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from evaluation.languages.base import Language, Toolchain
-from evaluation.languages.cases import Case, Signature
+from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, is_same_value
 from evaluation.sandbox import Limits, ProgramEndedError, ProgramSlot, RunningProgram, Sandbox, SandboxResult
@@ -48,7 +48,7 @@ def judge(
     toolchain: Toolchain,
     program: str,
     signature: Signature,
-    cases: Sequence[Case],
+    cases: Sequence[JsonCase],
     limits: Limits,
 ) -> SandboxResult:
     """The verdict on a program: passed if every case did, else what the first case that failed came to."""
@@ -59,7 +59,7 @@ def judge(
     return build_result(judgement, signature, cases)
 
 
-def build_result(judgement: Judgement, signature: Signature, cases: Sequence[Case]) -> SandboxResult:
+def build_result(judgement: Judgement, signature: Signature, cases: Sequence[JsonCase]) -> SandboxResult:
     """The judgement as one result."""
     outcomes = judgement.outcomes
     base = SandboxResult(
@@ -94,7 +94,7 @@ def run_cases(
     toolchain: Toolchain,
     program: str,
     signature: Signature,
-    cases: Sequence[Case],
+    cases: Sequence[JsonCase],
     limits: Limits,
 ) -> Judgement:
     """Run every case. Raises ZygoteError and OSError for a fault of the sandbox."""
@@ -142,7 +142,7 @@ def compile_program(slot: ProgramSlot) -> tuple[CaseOutcome, float] | None:
 
 
 def _run(
-    slot: ProgramSlot, judgement: Judgement, signature: Signature, cases: Sequence[Case], limits: Limits
+    slot: ProgramSlot, judgement: Judgement, signature: Signature, cases: Sequence[JsonCase], limits: Limits
 ) -> CaseOutcome | None:
     """Start the program and ask it the cases that are left; None once all are answered, else how the next one ended.
 
@@ -180,7 +180,7 @@ def _check_loading(program: RunningProgram) -> CaseOutcome | None:
     return CaseOutcome(status, *_describe_error(failed))
 
 
-def _ask(program: RunningProgram, position: int, case: Case, returns: Type) -> CaseOutcome:
+def _ask(program: RunningProgram, position: int, case: JsonCase, returns: Type) -> CaseOutcome:
     """The outcome of one case. Raises ProgramEndedError."""
     line = json.dumps({"id": position, "args": case.args}).encode() + b"\n"
     frame = _parse_frame(program.ask(line))
@@ -191,7 +191,7 @@ def _ask(program: RunningProgram, position: int, case: Case, returns: Type) -> C
     return _compare_case(frame, case, returns)
 
 
-def _compare_case(frame: dict[str, Json], case: Case, returns: Type) -> CaseOutcome:
+def _compare_case(frame: dict[str, Json], case: JsonCase, returns: Type) -> CaseOutcome:
     if "raised" in frame:
         if case.raises:
             return CaseOutcome(Status.PASSED)
@@ -226,11 +226,11 @@ def _describe_error(error: Json) -> tuple[str, str]:
     return str(facts.get("summary", ""))[:_SHOWN], str(facts.get("trace", ""))[: 4 * _SHOWN]
 
 
-def _format_call(signature: Signature, case: Case) -> str:
+def _format_call(signature: Signature, case: JsonCase) -> str:
     return f"{signature.name}({', '.join(map(_format_value, case.args))})"[:_SHOWN]
 
 
-def _format_expected(case: Case) -> str:
+def _format_expected(case: JsonCase) -> str:
     return f"raises {case.raises}" if case.raises else _format_value(case.result)
 
 

@@ -16,7 +16,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from app.completions.models import Completion
+from app.completions.models import CompletionRun
 from app.core.context import Context, make_context
 from app.core.db.database import Database
 from app.core.db.migrate import upgrade
@@ -106,7 +106,7 @@ class World:
         tasks, made, over = dataset.tasks[:limit], Run, {"dataset_id": dataset.id}
         if kind is RunKind.COMPLETION:
             tasks = [Task(**build_task_columns(i, to_evaluation_task(task))) for i, task in enumerate(tasks)]
-            made, over = Completion, {"prompts": tasks, "prompts_sha256": "0" * 64}
+            made, over = CompletionRun, {"prompts": tasks, "prompts_sha256": "0" * 64}
         done = len(tasks) if done is None else done
         now = get_utc_time()
         with self.context.database.session() as session:

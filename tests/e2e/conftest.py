@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from waitress import create_server
 
-from app.completions.models import Completion
+from app.completions.models import CompletionRun
 from app.core.context import make_context
 from app.core.db.migrate import upgrade
 from app.core.settings import Settings
@@ -59,7 +59,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     }
     with ctx.database.session() as session:
         for plain, speculative in (("second completion", "speculative"), ("hostile plain", "hostile completion")):
-            session.get_one(Completion, runs[plain]).after_id = runs[speculative]
+            session.get_one(CompletionRun, runs[plain]).after_id = runs[speculative]
     world.add_worker()
     with served(world.app) as url:
         yield SimpleNamespace(url=url, runs=runs, world=world)

@@ -8,7 +8,7 @@ from importlib import resources
 from typing import ClassVar
 
 from evaluation.languages.base import Language, Syntax, require_unicode, write_int64
-from evaluation.languages.cases import Case, Signature
+from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.types import Type
 
 HEADER = (resources.files("evaluation.languages.cpp") / "driver.hpp").read_text("utf-8")
@@ -138,7 +138,7 @@ class Cpp(Language):
         comment = "".join(f" * {line}".rstrip() + "\n" for line in lines)
         return f"{_INCLUDE}\n/**\n{comment} */\n{self._head(signature)}"
 
-    def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
+    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases."""
         lines = [_INCLUDE, _SAME, self._head(signature).rstrip("\n")]
         for case in cases:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from evaluation.languages.base import Language, Syntax, UnsupportedError, require_unicode, write_int64
-from evaluation.languages.cases import Case, Signature
+from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.types import Type
 from evaluation.languages.values import from_json
 
@@ -206,7 +206,7 @@ class Go(Language):
         several = _TUPLE.fullmatch(result)
         return f"{call} // {several[1] if several else result}"
 
-    def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
+    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases."""
         lines = ["package main", "", 'import ("math"; "reflect")', _SAME, self._head(signature).rstrip("\n")]
         for case in cases:
@@ -222,7 +222,7 @@ class Go(Language):
         text = self.write_form(form, kind)
         return f"({self.write_type(kind)})({text})" if not kind.parts or kind.kind == "optional" else text
 
-    def _outcome(self, case: Case, returns: Type) -> str:
+    def _outcome(self, case: JsonCase, returns: Type) -> str:
         if case.raises:
             return f"panic({self.write_text(case.raises)})"
         if returns.kind == "none":

@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any, ClassVar
 
 from evaluation.languages.base import Language, Syntax, UnsupportedError, write_int64
-from evaluation.languages.cases import Case, Signature
+from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.types import Type
 
 PAIR = (resources.files("evaluation.languages.java") / "Pair.java").read_text("utf-8")
@@ -84,7 +84,7 @@ class Java(Language):
         comment = "    /**\n" + "".join(f"     * {line}".rstrip() + "\n" for line in lines) + "     */\n"
         return f"{_IMPORTS}\nclass Solution {{\n{comment}{self._head(signature)}"
 
-    def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
+    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases, each in a method of its own: methods have a limit."""
         given, returns = ", ".join(each.name for each in signature.parameters), self._returns(signature)
         lines = [f"{_IMPORTS}\nclass Solution {{"]
@@ -101,7 +101,7 @@ class Java(Language):
         lines += ['        throw new IllegalArgumentException("no case has these arguments");', "    }", "}"]
         return "\n".join(lines) + "\n"
 
-    def _outcome(self, case: Case, returns: Type) -> str:
+    def _outcome(self, case: JsonCase, returns: Type) -> str:
         if case.raises:
             return f"throw new RuntimeException({self.write_text(case.raises)});"
         return "" if returns.kind == "none" else f"return {self.write_form(case.result, returns)};"

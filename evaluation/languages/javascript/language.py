@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any, ClassVar
 
 from evaluation.languages.base import Language, Syntax, UnsupportedError
-from evaluation.languages.cases import Case, Signature
+from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.types import Type
 
 _DRIVER = (resources.files("evaluation.languages.javascript") / "driver.js").read_text("utf-8")
@@ -98,7 +98,7 @@ class JavaScript(Language):
         tags.append(f"@returns {{{self.write_type(signature.returns)}}}")
         return write_doc_comment(text, tags) + self.write_head(signature)
 
-    def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
+    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases."""
         head = self.write_head(signature)
         names = ", ".join(each.name for each in signature.parameters)

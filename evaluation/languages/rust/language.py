@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any, ClassVar
 
 from evaluation.languages.base import Language, Syntax, UnsupportedError, require_unicode, write_int64
-from evaluation.languages.cases import Case, Signature
+from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.types import Type
 
 CRATE = (resources.files("evaluation.languages.rust") / "driver.rs").read_text("utf-8")
@@ -141,7 +141,7 @@ class Rust(Language):
         """A call and its result, as a line of the doc comment."""
         return f"assert_eq!({call}, {result});"
 
-    def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
+    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases."""
         lines = [_format_uses(signature) + _SAME + self._head(signature).rstrip("\n")]
         for case in cases:

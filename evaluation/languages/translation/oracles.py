@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evaluation.languages.base import Language, Toolchain
-from evaluation.languages.cases import Case, Signature
+from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.judging import run_cases
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, from_json, to_json
@@ -24,7 +24,7 @@ LIMITS = Limits(cpu_s=10, wall_s=30.0)
 
 
 def find_oracle_failure(
-    sandbox: Sandbox, language: Language, toolchain: Toolchain, signature: Signature, cases: Sequence[Case]
+    sandbox: Sandbox, language: Language, toolchain: Toolchain, signature: Signature, cases: Sequence[JsonCase]
 ) -> str | None:
     """None where all oracles do as their tables say, else what went wrong, in a few words."""
     for wrong in (frozenset[int](), *_list_wrong_positions(len(cases), toolchain.tools.compile is not None)):
@@ -48,7 +48,7 @@ def _list_wrong_positions(n: int, compiles: bool) -> list[frozenset[int]]:
     return [frozenset((position,)) for position in range(n)]
 
 
-def _build_wrong_case(case: Case, kind: Type) -> Case:
+def _build_wrong_case(case: JsonCase, kind: Type) -> JsonCase:
     """The case with another result of the same type; a raised exception becomes a result, and what has no other value
     an exception."""
     if case.raises:

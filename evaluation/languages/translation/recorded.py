@@ -58,7 +58,7 @@ def recorder(function):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedCall:
+class PlainCall:
     """One call with plain data, and what came of it."""
 
     args: tuple[object, ...]
@@ -66,7 +66,7 @@ class RecordedCall:
     raised: str = ""
 
 
-def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
+def record(sandbox: Sandbox, task: Task) -> list[PlainCall]:
     """The calls of the task's test, each argument list once. Raises UntranslatableError where there are none."""
     if not task.canonical_solution:
         raise UntranslatableError("it has no canonical solution")
@@ -78,7 +78,7 @@ def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
     result = retry_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
         raise UntranslatableError("its own test fails")
-    calls: dict[str, RecordedCall] = {}
+    calls: dict[str, PlainCall] = {}
     for row in json.loads(result.answer or "[]"):
         if "refused" in row or not all(values.is_plain(row[name]) for name in ("call", "returned") if name in row):
             continue
@@ -86,7 +86,7 @@ def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
         if keywords:
             raise UntranslatableError("its test names arguments")
         returned = values.read_plain(row["returned"]) if "returned" in row else None
-        calls.setdefault(row["call"], RecordedCall(args, returned, row.get("raised", "")))
+        calls.setdefault(row["call"], PlainCall(args, returned, row.get("raised", "")))
     if not calls:
         raise UntranslatableError("its test makes no call with plain data")
     return list(calls.values())

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from evaluation.datasets import PYTHON, Task
 from evaluation.languages.base import Language, Toolchain, UnsupportedError
-from evaluation.languages.cases import Case, Parameter, Signature
+from evaluation.languages.cases import JsonCase, Parameter, Signature
 from evaluation.languages.translation import docstrings, inference, oracles
 from evaluation.languages.translation.inference import UntranslatableError
-from evaluation.languages.translation.recorded import RecordedCall, record
+from evaluation.languages.translation.recorded import PlainCall, record
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, to_json
 from evaluation.sandbox import Sandbox
@@ -30,7 +30,7 @@ class TranslationSource:
     task: Task
     signature: Signature
     text: str
-    calls: tuple[RecordedCall, ...]
+    calls: tuple[PlainCall, ...]
     tolerance: float | None
 
 
@@ -71,7 +71,7 @@ def _is_harmless(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr | ast.Assign) and isinstance(node.value, ast.Constant)
 
 
-def _select_complete_calls(calls: Sequence[RecordedCall], function: ast.FunctionDef) -> list[RecordedCall]:
+def _select_complete_calls(calls: Sequence[PlainCall], function: ast.FunctionDef) -> list[PlainCall]:
     """The calls that give every argument: a default value is Python's."""
     n = len(function.args.posonlyargs) + len(function.args.args)
     whole = [call for call in calls if len(call.args) == n]
@@ -80,7 +80,7 @@ def _select_complete_calls(calls: Sequence[RecordedCall], function: ast.Function
     return whole
 
 
-def _infer_signature(function: ast.FunctionDef, calls: list[RecordedCall]) -> tuple[Signature, list[RecordedCall]]:
+def _infer_signature(function: ast.FunctionDef, calls: list[PlainCall]) -> tuple[Signature, list[PlainCall]]:
     """The signature, and the calls whose arguments fit it. Raises UntranslatableError."""
     nodes = [*function.args.posonlyargs, *function.args.args]
     kept = _select_one_type(calls)
@@ -101,9 +101,9 @@ def _infer_signature(function: ast.FunctionDef, calls: list[RecordedCall]) -> tu
     return Signature(function.name, parameters, returns), kept
 
 
-def _select_one_type(calls: list[RecordedCall]) -> list[RecordedCall]:
+def _select_one_type(calls: list[PlainCall]) -> list[PlainCall]:
     """The calls whose arguments agree on one type per parameter; a few may be left out."""
-    kept: list[RecordedCall] = []
+    kept: list[PlainCall] = []
     types: list[Type] | None = None
     reason = UntranslatableError("no call")
     for call in calls:
@@ -167,9 +167,9 @@ def _rename_parameters(signature: Signature, language: Language) -> Signature:
     return Signature(free(signature.name), parameters, signature.returns)
 
 
-def _build_cases(source: TranslationSource, signature: Signature, language: Language) -> list[Case]:
+def _build_cases(source: TranslationSource, signature: Signature, language: Language) -> list[JsonCase]:
     """The calls as cases, without values that the language cannot hold. Raises LeftOutError where too many are lost."""
-    found: dict[str, list[Case]] = {}
+    found: dict[str, list[JsonCase]] = {}
     reason = "no case"
     tolerance = source.tolerance if "float" in str(signature.returns) else None
     for call in source.calls:
@@ -182,7 +182,7 @@ def _build_cases(source: TranslationSource, signature: Signature, language: Lang
         except (UnsupportedError, ValueFormError) as error:
             reason = str(error)
             continue
-        case = Case(args, result, call.raised, tolerance)
+        case = JsonCase(args, result, call.raised, tolerance)
         found.setdefault(json.dumps(args), []).append(case)
     # 3 and 3.0 are one argument where the type is float: a function cannot answer them differently.
     cases = [same[0] for same in found.values() if all(case == same[0] for case in same)]

@@ -10,7 +10,7 @@ import pytest
 from app.completions import against_plain, lanes
 from app.completions import service as completions
 from app.completions.against_plain import conclude
-from app.completions.models import Completion
+from app.completions.models import CompletionRun
 from app.completions.schemas import CompletionSpec
 from app.core.states import OPEN_RUN_STATES, RunKind, RunState
 from app.jobs import reaper
@@ -205,7 +205,7 @@ def test_the_box_of_the_form_asks_for_plain_decoding(ctx, paced, box):
     assert answer.status_code == 303, answer.text
     address = answer.headers["Location"]
     with ctx.database.read() as session:
-        drafters = sorted(run.drafter for run in session.query(Completion))
+        drafters = sorted(run.drafter for run in session.query(CompletionRun))
     assert drafters == (["none", "sibling"] if box else ["sibling"])
     page = client.get(address).text
     assert ("Plain against speculative" in page) == bool(box)

@@ -9,7 +9,7 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.descendants import adopt_orphans
 from evaluation.grading import Grader
-from evaluation.languages.cases import Case, Parameter, Signature
+from evaluation.languages.cases import JsonCase, Parameter, Signature
 from evaluation.languages.types import Type
 from evaluation.sandbox import Limits
 from evaluation.verdicts import Status
@@ -38,7 +38,7 @@ def right(n):
 
 
 def task_of(language):
-    cases = tuple(Case((str(n),), str(right(n))) for n in (3, 1, 4))
+    cases = tuple(JsonCase((str(n),), str(right(n))) for n in (3, 1, 4))
     signature = Signature("f", (Parameter("a", INT),), INT)
     return Task("hostile/0", "", "f", "", "", language=language, signature=signature, cases=cases)
 

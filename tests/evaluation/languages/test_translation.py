@@ -4,7 +4,7 @@ import pytest
 
 from evaluation.datasets import Task
 from evaluation.languages import registry
-from evaluation.languages.cases import Case
+from evaluation.languages.cases import JsonCase
 from evaluation.languages.translation import oracles
 from evaluation.languages.translation.inference import UntranslatableError
 from evaluation.languages.translation.translate import read_source, translate, translate_task
@@ -41,9 +41,9 @@ def test_cases_and_types_come_from_what_the_solution_does(sandbox):
     assert str(task.signature.returns) == "float"
     # The first two calls are one: 1 and 1.0 are the same float.
     assert task.cases == (
-        Case(([1.0, 2.0], None), 1.5, tolerance=1e-6),
-        Case(([4.0], "1"), 4.0, tolerance=1e-6),
-        Case(([], None), raises="ValueError", tolerance=1e-6),
+        JsonCase(([1.0, 2.0], None), 1.5, tolerance=1e-6),
+        JsonCase(([4.0], "1"), 4.0, tolerance=1e-6),
+        JsonCase(([], None), raises="ValueError", tolerance=1e-6),
     )
 
 
@@ -65,7 +65,7 @@ def test_an_object_is_not_rebuilt_outside_of_the_sandbox(sandbox, tmp_path, monk
 def test_one_list_in_two_places_is_recorded_as_two_values(sandbox):
     twice = python_task("def f(a, b):\n", "    return [a, b]\n", "    a = [1]\n    candidate(a, a)\n")
     (case,) = translate_task(read_source(sandbox, twice), registry.load_language("javascript")).cases
-    assert case == Case((["1"], ["1"]), [["1"], ["1"]])
+    assert case == JsonCase((["1"], ["1"]), [["1"], ["1"]])
 
 
 def test_the_docstring_becomes_a_doc_comment_with_calls_of_the_language(sandbox):
@@ -143,7 +143,7 @@ def test_every_case_is_answered_wrongly_by_an_oracle_and_alone_where_no_compiler
 def test_a_table_that_no_program_can_meet_is_noticed(sandbox):
     toolchain, language = toolchain_or_skip("javascript"), registry.load_language("javascript")
     signature = translate_task(read_source(sandbox, MEAN), language).signature
-    twice = [Case(([1.0], None), 1.0), Case(([1.0], None), 2.0)]
+    twice = [JsonCase(([1.0], None), 1.0), JsonCase(([1.0], None), 2.0)]
     assert "case 1 fails" in oracles.find_oracle_failure(sandbox, language, toolchain, signature, twice)
 
 
@@ -164,7 +164,7 @@ def test_a_wrong_result_is_another_value_of_the_type(kind):
         "dict": [],
         "optional": None,
     }
-    case = Case((), forms[kind.kind])
+    case = JsonCase((), forms[kind.kind])
     wrong = oracles._build_wrong_case(case, kind)
     assert wrong.result != case.result
     from_json(wrong.result, kind)

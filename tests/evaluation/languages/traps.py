@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.datasets import Task
-from evaluation.languages.cases import Case, Parameter, Signature
+from evaluation.languages.cases import JsonCase, Parameter, Signature
 from evaluation.languages.types import parse_type
 from evaluation.languages.values import to_json
 
@@ -35,9 +35,9 @@ class Trap:
         for call in self.calls:
             args = tuple(to_json(value, kind) for value, kind in zip(call, kinds, strict=True))
             try:
-                cases.append(Case(args, to_json(self.function(*call), returns)))
+                cases.append(JsonCase(args, to_json(self.function(*call), returns)))
             except (ValueError, ZeroDivisionError) as error:
-                cases.append(Case(args, raises=type(error).__name__))
+                cases.append(JsonCase(args, raises=type(error).__name__))
         name = self.function.__name__
         return Task(f"trap/{name}", "", name, "", "", language=language, signature=signature, cases=tuple(cases))
 
