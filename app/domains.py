@@ -9,6 +9,7 @@ from app.accounts.models import BrowserSession, Token, User
 from app.background import handlers
 from app.background.handlers import Handler
 from app.background.models import BackgroundJob
+from app.completions.models import CompletionRun
 from app.core.db.archives import ProjectArchive
 from app.core.db.types import Base
 from app.datasets.models import Dataset, DatasetCheck, Task

@@ -20,7 +20,7 @@ QUICK = ("attend, 5 tokens", "attend, 16 tokens", "accept, maximal, model")
 # and bytes of shared memory: two programs fit an H100 or B200, one an A100.
 SPILLED = {"attend, 5 tokens": 8, "attend, 5 tokens, float32": 1024, "accept, maximal, model": 16}
 REGISTERS = {"attend": 255, "merge": 80, "scatter": 32, "accept": 64}
-REGISTERS |= {"add_and_norm": 64, "rotate_and_write": 40, "silu_mul": 32}
+REGISTERS |= {"run": 255, "add_and_norm": 64, "rotate_and_write": 40, "silu_mul": 32}
 SHARED = {80: 128 * 1024, 90: 113 * 1024, 100: 113 * 1024}
 
 
