@@ -13,7 +13,7 @@ from app.cli.drafter import TrainingProgress
 from app.cli.progress import PartsBar
 from app.core import terminal
 
-STEP = SimpleNamespace(report=lambda *_: None, lease=SimpleNamespace(stop=None))
+STEP = SimpleNamespace(report=lambda *_: None, lease=SimpleNamespace(stop_reason=None))
 """An attempt at a job that nobody cancels."""
 
 
