@@ -53,7 +53,7 @@ class Peer(Protocol):
 
 
 class Arms:
-    """A target as our engine runs it, with each kind of weights, and as transformers does, and the engines of the arms.
+    """The models and engines of all arms of one target: ours with each kind of weights, and transformers'.
 
     An arm is `none` (our plain decoding), `DRAFTER/LENGTH[/RULE]`, either with `int8:` in front, `generate` (of
     transformers), or `@` and the name of a peer.
@@ -165,7 +165,7 @@ def choose_attention(device: str) -> str:
 
 
 def choose_dtype(device: str, dtype: str = "auto") -> str:
-    """Return the name of the dtype that `dtype` is on a device. Raises ModelError for one that is not here."""
+    """Return the dtype that `dtype` means on `device`. Raises ModelError if the device is not here."""
     return str(pick_dtype(dtype, pick_device(device))).removeprefix("torch.")
 
 

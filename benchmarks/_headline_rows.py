@@ -93,7 +93,7 @@ def flatten_figures(
 def load_stored_rows(
     files: Sequence[Path], device: str, settings: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the rows of the first file that the run about to start is like, and its engine, None if it does not say.
+    """Return (the rows of the first file that this run can be compared with, the hash of its engine or None).
 
     A repository that is measured on several machines has a file for each. Raises IncomparableError with the reason for
     each file if the run is like none of them.
@@ -143,7 +143,7 @@ class RowComparison:
 
     @property
     def fell(self) -> bool:
-        """Whether it is lower by more than its noise."""
+        """Whether it is worse by more than its noise."""
         return self.change < 1 - self.noise
 
     def __str__(self) -> str:
@@ -184,7 +184,7 @@ def add_noise(
 ) -> list[dict[str, Any]]:
     """Return the rows of `now` with the largest change of each between two runs of one engine, as far as it is known.
 
-    `before` passes on what it knows, and with `same_engine` its differences from `now` are such changes too.
+    `The noise stored in `before` is kept; with `same_engine` the changes since `before` count too.
     """
     known = {row["row"]: row.get(NOISE, 0.0) for row in before}
     changes = {each.row: abs(each.change - 1) for each in compare_rows(now, before)} if same_engine else {}

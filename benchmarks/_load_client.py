@@ -98,7 +98,7 @@ class Reply:
 
 @dataclass(slots=True)
 class QueueWatch:
-    """The queue of a server that tells of it: mean seconds of a request in it, most requests that waited in it."""
+    """What a server reports of its queue: mean seconds of a request in it, most requests waiting at once."""
 
     mean_s: float | None = None
     most_waiting: int | None = None

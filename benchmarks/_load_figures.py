@@ -55,7 +55,7 @@ def build_row(point: LoadPoint) -> dict[str, Any]:
         "first p50": _format_seconds(point.first_finished_p50_s),
         "p95": _format_seconds(point.first_finished_p95_s),
         "answer p50": _format_seconds(point.answer_p50_s),
-        "p95 ": _format_seconds(point.answer_p95_s),
+        "p95 ": _format_seconds(point.answer_p95_s),  # the space makes a second key of the same heading
         "over": f"{100 * point.over_budget:.0f} %",
         "tokens/s": point.tokens_per_s,
         "right/s": _format_rate(point),

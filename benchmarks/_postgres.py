@@ -78,7 +78,7 @@ def create_cluster(*options: str) -> Cluster:
 
 @contextmanager
 def run_cluster() -> Iterator[str]:
-    """The URL of an empty database in a running cluster with the server's default settings, removed afterwards.
+    """The URL of an empty database in a running cluster, removed afterwards; default settings except max_wal_size.
 
     Raises NotInstalledError, and RuntimeError where the server does not start.
     """

@@ -81,7 +81,7 @@ _UNRECORDED_COLUMNS = ("capacity_s", "others_cpu_s", "steal_s")  # what others u
 
 
 class _TableRow(SimpleNamespace):
-    """A row of a table by the names of its columns; rows are equal only if they are the same, as mapped ones are."""
+    """A row of a table by the names of its columns; hashed by identity, as mapped rows are."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 

@@ -58,7 +58,7 @@ LOOKUP_ARMS = (
     f"{INT8}{PLAIN}",
     f"{INT8}sibling/goodput",
 )
-# Its generate is too slow for an interactive benchmark; it shows the gain of a draft model.
+# Arms of the 1.5B target: without generate, which is too slow here, and with a draft model.
 DRAFTED = "qwen2.5-coder-0.5b"
 ARMS = {
     "qwen2.5-coder-1.5b": (

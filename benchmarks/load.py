@@ -103,7 +103,7 @@ def _build_report(options: argparse.Namespace, load: LoadTest, dataset: Dataset)
 
 
 def _print_report(options: argparse.Namespace, load: LoadTest, report: LoadReport) -> None:
-    """Prints the table and the conclusions, beside a report that goes to stdout to stderr."""
+    """Print the table and the conclusions; to stderr if the report itself goes to stdout."""
     out = sys.stderr if options.json == "-" else sys.stdout
     with contextlib.redirect_stdout(out):
         print(

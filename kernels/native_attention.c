@@ -162,7 +162,7 @@ typedef struct {
     const int32_t *blocks;             /* [R, n_pages], the pages of each row */
     const int64_t *position;           /* [N] */
     const float *sinks;                /* [Hq], or none */
-    int32_t n_rows, n_kv, group, dim, value_dim, most; /* most: tokens of a row */
+    int32_t n_rows, n_kv, group, dim, value_dim, most; /* most: new tokens of a row, at most */
     int32_t n_pages, page_size, blocks_stride;
     int32_t window;                    /* 0: none */
     float scale, softcap;              /* softcap 0: none */
@@ -170,7 +170,7 @@ typedef struct {
 
 static inline int rounded(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/* Where the keys or values of LANES tokens of a block begin, one after another by a stride. */
+/* Where a block's keys or values lie: a pointer for every LANES tokens, and the stride from token to token. */
 typedef struct {
     const element *group[TILE];
     int64_t stride;

@@ -205,7 +205,7 @@ def _get_openmp_flags() -> tuple[str, ...]:
 
 
 def _hash_build(dtype: torch.dtype) -> str:
-    """Return the hash of everything that the library depends on: the source, the flags and this kind of CPU."""
+    """Return the hash of the source, the flags and this kind of CPU."""
     parts = (_SOURCE.read_text(), *_FLAGS, *_get_openmp_flags(), _DEFINES[dtype], platform.machine(), _describe_cpu())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 

@@ -51,7 +51,7 @@ def find_high_noise_tokens(state: int, tokens: NDArray[np.int64], least: float) 
 
     That takes a tenth of the time of the noise itself, since it needs no logarithms, and no memory for C draws.
     """
-    if not least <= _MAX_NOISE:  # nor for a distribution that is not one, whose scores are NaN
+    if not least <= _MAX_NOISE:  # also for NaN, which a broken distribution gives
         return np.empty(0, dtype=np.intp)
     # The least of the 53 random bits with that noise; rounding must not lose a token. The last step of the mixing
     # leaves the upper 31 bits as they are, so it is left out, and these are compared.

@@ -23,7 +23,7 @@ def run_tokens(states: torch.Tensor, rows: StateRows, tokens: TokenInputs) -> tu
 
 def advance_states(states: torch.Tensor, rows: StateRows, writes: StateWrites) -> None:
     """Advance the states [S, H, K, V] of the rows over their tokens, as `run_tokens` computed them."""
-    tokens = TokenInputs(writes.k, writes.k, writes.w, writes.decay, None)
+    tokens = TokenInputs(writes.k, writes.k, writes.w, writes.decay, None)  # q is not read, nothing is written
     _launch(states, rows, tokens, writes.w, writes.w, advances=True)
 
 

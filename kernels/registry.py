@@ -62,7 +62,7 @@ class AttentionBackend:
     needs_compiler: bool = False  # a C compiler, or what one has left in the cache
     # launches depend on shapes alone, so that a captured CUDA graph can be replayed while row lengths change
     supports_graphs: bool = False
-    # new tokens of a row; PyTorch's attention, the faster one for many queries, reads longer rows. None: any number
+    # most new tokens of a row; PyTorch's attention, which is faster for many queries, takes more. None: no limit
     max_tokens: int | None = None
 
     def supports(self, rows: RaggedRows) -> bool:

@@ -24,7 +24,7 @@ class RaggedRows:
 
     query_start: torch.Tensor  # int32 [R]
     count: torch.Tensor  # int32 [R]
-    # int32 [R]: tokens in the pages before the new ones, whose keys and values are already in the slots after those
+    # int32 [R]: tokens before the new ones; the new ones' keys and values already lie in the slots after them
     length: torch.Tensor
     # int64 [N]: each token's position in its row's text; a token sees the keys up to its position
     position: torch.Tensor

@@ -11,7 +11,7 @@ import torch
 def stage(values: torch.Tensor | Sequence[Any], device: torch.device) -> torch.Tensor:
     """Return `values` as a tensor that `copy_(..., non_blocking=True)` takes to `device` without waiting for it.
 
-    A GPU copies from pinned memory only behind the work before it; from other memory the host waits. A tensor that is
+    A copy from pinned memory is queued behind earlier work; for other memory the host waits. A tensor that is
     on a GPU stays as it is.
     """
     tensor = values if isinstance(values, torch.Tensor) else torch.tensor(values)

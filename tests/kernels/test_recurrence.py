@@ -93,6 +93,9 @@ def test_the_kernel_is_compared_before_it_is_used(
     right = recurrent_rounds.run_tokens
     monkeypatch.setattr(recurrent_rounds, "run_tokens", lambda *args: (right(*args)[0] * 1.01, right(*args)[1]))
     assert "differs from its reference" in str(check.check_recurrence(like, device))
+    monkeypatch.setattr(recurrent_rounds, "run_tokens", right)
+    monkeypatch.setattr(recurrent_rounds, "advance_states", lambda states, *_: states.fill_(torch.nan))
+    assert "differs from its reference by nan" in str(check.check_recurrence(like, device)), "states alone are wrong"
 
 
 @pytest.mark.parametrize("by", [recurrence, recurrent_rounds], ids=["pytorch", "triton"])
