@@ -144,7 +144,7 @@ def _build_rows(run: HeadlineRun, settings: Mapping[str, Any]) -> list[dict[str,
 def _confirm_fallen_rows(
     comparisons: Sequence[RowComparison], before: Sequence[dict[str, Any]], settings: Mapping[str, Any]
 ) -> list[RowComparison]:
-    """Measure the parts with fallen rows a second time; return the rows that fell again. Raises as `measure_parts` does."""
+    """Measure the parts with fallen rows a second time; return the rows that fell again. Raises as `measure_parts`."""
     once = {each.row for each in comparisons if each.fell}
     if not once:
         return []

@@ -18,7 +18,7 @@ from decoding.state.proposal import Proposal
 class BlockGraphs(SamplingGraphs[BlockRunner]):
     """A whole pass as one graph; the drafts stay on the device."""
 
-    widths = (2, 4, 8)  # a round commits at most its draft and one more
+    widths = (2, 4, 8)  # positions beyond these are read without a graph (`_read_all_but_last`)
 
     def propose(
         self,

@@ -89,7 +89,7 @@ class Graphs(ABC, Generic[Runner]):
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
 
     @property
-    def has_none(self) -> bool:
+    def all_failed(self) -> bool:
         """Whether no capture has succeeded, though some were tried."""
         return bool(self.failed) and not self._works
 
@@ -118,7 +118,7 @@ class Graphs(ABC, Generic[Runner]):
             _fill(work, values)
             try:
                 work = self._works[key] = self._capture(work)
-            except RuntimeError as error:
+            except Exception as error:  # compilers and drivers raise errors of many types
                 self.failed.add(key)
                 what, why = f"{self.runner.name}, shape {key}", get_first_line(error)
                 level = logging.WARNING if len(self.failed) == 1 else logging.DEBUG

@@ -42,7 +42,7 @@ class RowCaches(RaggedCache):
                 layer.values = layer.values[..., : self.lens[row], :]
         return cache
 
-    def get_kinds(self) -> BufferSpecs:
+    def get_buffer_specs(self) -> BufferSpecs:
         """Return what a token of the first row holds, by which pages are counted: the states lie in the row's cache."""
         return {
             (name, i): held.new_empty(held.shape[1], 0, held.shape[3])
@@ -79,7 +79,7 @@ class RowCaches(RaggedCache):
             self._caches[row] = last
 
     def _copy_row(self, source: int) -> DynamicCache:
-        # A layer joins new keys to the old ones in a new tensor, so that copies may share the old ones; `of` cuts them.
+        # A layer joins new keys to the old ones in a new tensor: copies share the old ones; `get_committed` cuts them.
         twin = DynamicCache()
         twin.layers = [copy.copy(layer) for layer in self._caches[source].layers]
         return twin
@@ -139,4 +139,4 @@ def measure_cache(runner: ModelRunner) -> tuple[BufferSpecs, int]:
     runner.cache.start(0, 1)
     runner.forward([[0]])
     states = runner.cache.pool.states
-    return runner.cache.get_kinds(), 0 if states is None else states.slot_bytes
+    return runner.cache.get_buffer_specs(), 0 if states is None else states.slot_bytes

@@ -202,7 +202,9 @@ class RunnerPool:
     @property
     def has_graphs(self) -> bool:
         """Whether rounds run as graphs, as far as is known."""
-        return self._kept is not None and self._kept.target.graphs is not None and not self._kept.target.graphs.has_none
+        return (
+            self._kept is not None and self._kept.target.graphs is not None and not self._kept.target.graphs.all_failed
+        )
 
     @property
     def has_failed(self) -> bool:
@@ -227,7 +229,7 @@ class RunnerPool:
 
     def _drop_failed(self) -> None:
         """Drop graphs none of which could be captured, with the caches that were kept for them."""
-        if not any(graphs.has_none for graphs in self._graphs):
+        if not any(graphs.all_failed for graphs in self._graphs):
             return
         self._has_dropped = True
         if self.has_graphs:

@@ -4,7 +4,7 @@ The engine packs rows of different lengths into one forward and rolls back by no
 whose only states are the keys and values of its cache and of recurrent layers that we know (`attention/recurrence.py`),
 and whose attention sees what ours sees. No flag of transformers
 says so: a state kept in a module, a mask in chunks, a convolution over packed tokens all give fluent, wrong text. So
-each model first decodes two short rows and is compared with itself alone, with its sliding windows narrowed so that
+each model first decodes three short rows and is compared with itself alone, with its sliding windows narrowed so that
 short rows go past them. What fails with our attention may still run row by row with its own; what fails there too is
 refused.
 """

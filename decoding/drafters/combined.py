@@ -15,7 +15,7 @@ from kernels.upload import upload
 
 
 class RowSelector(Protocol):
-    """Decides which rows are worth a draft that costs time (`DraftLengthPolicy.draw`)."""
+    """Decides which rows are worth a draft that costs time (`DraftLengthPolicy.choose_model_lengths`)."""
 
     def __call__(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return how many tokens to draw for each row instead of the looked-up ones; 0 keeps the lookup."""

@@ -29,7 +29,7 @@ class DrafterEntry:
 
     With `has_runner` it is made with the runner of a draft model or of a trained head. With `goes_first` it is a
     lookup, made with the engine's answers, and may be combined with such a one: `NAME+MODEL` asks it first, and the
-    other in rows where it proposes nothing.
+    other in the rows that the policy names.
     """
 
     path: str

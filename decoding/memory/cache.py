@@ -143,7 +143,7 @@ class RaggedCache(Cache):
         """The committed tokens of each row."""
         return [row.length for row in self._rows]
 
-    def get_kinds(self) -> BufferSpecs:
+    def get_buffer_specs(self) -> BufferSpecs:
         """Return what a token holds."""
         return {
             name: buffer.new_empty(buffer.shape[1], 0, buffer.shape[3]) for name, buffer in self.pool.buffers.items()

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = {"cpu": 64, "cuda": 16}
 """The tokens of a page. On a CPU a chunk of a prefill fills one."""
-# What a pool on a CPU keeps when it is idle, so that the next request finds memory that the system has already given.
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+# What a pool on a CPU keeps when it is idle, so that the next request finds memory that the system has already given.
 _KEPT_BYTES = 64 * 2**20
 
 BufferSpecs = Mapping[Hashable, torch.Tensor]

@@ -42,7 +42,7 @@ class KVLayer(Protocol):
         """Write states [1, Hkv, N, D] and return what `get_pools` does."""
 
 
-class Attended(NamedTuple):
+class AttentionInputs(NamedTuple):
     """What an attention reads: queries [N, Hq, D], and the pages of keys and values with the new ones in them."""
 
     queries: torch.Tensor
@@ -50,7 +50,7 @@ class Attended(NamedTuple):
     values: torch.Tensor
 
     @classmethod
-    def write(cls, heads: QKV, slots: KVLayer) -> Attended:
+    def write(cls, heads: QKV, slots: KVLayer) -> AttentionInputs:
         """Write keys and values where they are kept."""
         return cls(heads.queries, *slots.update(*(part.transpose(0, 1)[None] for part in heads[1:])))
 
@@ -58,12 +58,12 @@ class Attended(NamedTuple):
 class ForwardSteps(Protocol):
     """The steps of one forward over N tokens. `x` is the residual stream, [N, H]."""
 
-    def first(self, x: torch.Tensor, slots: KVLayer) -> Attended:
+    def first(self, x: torch.Tensor, slots: KVLayer) -> AttentionInputs:
         """Write the first layer's keys and values; return what its attention reads."""
 
     def following(
         self, layer: int, x: torch.Tensor, attended: torch.Tensor, slots: KVLayer
-    ) -> tuple[torch.Tensor, Attended]:
+    ) -> tuple[torch.Tensor, AttentionInputs]:
         """Return the output of `layer`, given what its heads attended to [N, Hq * D], and what the attention after it
         reads, whose keys and values are written to `slots`."""
 
@@ -105,14 +105,14 @@ class _DenseSteps(NamedTuple):
     cos: torch.Tensor  # [N, 1, D]
     sin: torch.Tensor  # [N, 1, D]
 
-    def first(self, x: torch.Tensor, slots: KVLayer) -> Attended:
-        return Attended.write(self.blocks.layers[0].read(x, self.cos, self.sin), slots)
+    def first(self, x: torch.Tensor, slots: KVLayer) -> AttentionInputs:
+        return AttentionInputs.write(self.blocks.layers[0].read(x, self.cos, self.sin), slots)
 
     def following(
         self, layer: int, x: torch.Tensor, attended: torch.Tensor, slots: KVLayer
-    ) -> tuple[torch.Tensor, Attended]:
+    ) -> tuple[torch.Tensor, AttentionInputs]:
         x = self.blocks.layers[layer].finish(x, attended)
-        return x, Attended.write(self.blocks.layers[layer + 1].read(x, self.cos, self.sin), slots)
+        return x, AttentionInputs.write(self.blocks.layers[layer + 1].read(x, self.cos, self.sin), slots)
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         x = self.blocks.layers[-1].finish(x, attended)

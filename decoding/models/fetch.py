@@ -1,6 +1,6 @@
 """Makes a model ready to load: finds it in the cache, or downloads, checks and converts it. No torch here.
 
-The cache has five folders: `models/` with one folder per ready model, each with its `bassline.json`; `partial/` with
+Models use five folders: `models/` with one folder per ready model, each with its `bassline.json`; `partial/` with
 unfinished work, which is resumed after an interruption; `gguf/` with files for other engines; `locks/`; and
 `incoming/`, where users of machines without a network put files, named as in the registry, that are used instead of a
 download. A model is moved into `models/` when it is complete, so that no other process sees a part of it.

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from decoding.models import int8
-from decoding.models.blocks import QKV, Attended, ForwardSteps, KVLayer, apply_rms_norm
+from decoding.models.blocks import QKV, AttentionInputs, ForwardSteps, KVLayer, apply_rms_norm
 from decoding.models.fusion import FusedPart
 from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, CompiledGraph, Graph
 from decoding.models.packing import PackedLayer, replace_linears
@@ -95,16 +95,16 @@ class _Int8Steps:
             "sin": sin[:, :half].contiguous().numpy(),
         }
 
-    def first(self, x: torch.Tensor, slots: KVLayer) -> Attended:
-        return Attended.write(self._blocks.heads(*self._blocks.first({"x": x.numpy(), **self._feeds})), slots)
+    def first(self, x: torch.Tensor, slots: KVLayer) -> AttentionInputs:
+        return AttentionInputs.write(self._blocks.heads(*self._blocks.first({"x": x.numpy(), **self._feeds})), slots)
 
     def following(
         self, layer: int, x: torch.Tensor, attended: torch.Tensor, slots: KVLayer
-    ) -> tuple[torch.Tensor, Attended]:
+    ) -> tuple[torch.Tensor, AttentionInputs]:
         x, rotated, values = self._blocks.following[layer](
             {"x": x.numpy(), "attended": attended.float().numpy(), **self._feeds}
         )
-        return x, Attended.write(self._blocks.heads(rotated, values), slots)
+        return x, AttentionInputs.write(self._blocks.heads(rotated, values), slots)
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         (x,) = self._blocks.last({"x": x.numpy(), "attended": attended.float().numpy(), **self._zero_points})

@@ -1,4 +1,4 @@
-"""The layers of Llama and Qwen2 on a GPU: between two attentions a layer is seven launches.
+"""The layers of Llama and Qwen2 on a GPU: between two attentions a layer is eight launches.
 
 A thin layer takes less time than its launches. So the sum before a norm is computed with it, queries and keys are
 rotated as they are written to the cache, and the activation of the MLP is one kernel. Queries, keys and values are one
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from decoding.models.blocks import Attended, KVLayer, join_linears
+from decoding.models.blocks import AttentionInputs, KVLayer, join_linears
 from kernels.rms_norm import add_and_norm
 from kernels.rotary import rotate_and_write
 from kernels.silu_mul import silu_mul
@@ -36,13 +36,13 @@ class _KernelSteps(NamedTuple):
     cos: torch.Tensor  # [N, D]
     sin: torch.Tensor  # [N, D]
 
-    def first(self, x: torch.Tensor, slots: KVLayer) -> Attended:
+    def first(self, x: torch.Tensor, slots: KVLayer) -> AttentionInputs:
         layer = self.blocks.layers[0]
         return self._read(layer, _norm(x, None, layer.input_norm)[1], slots)
 
     def following(
         self, layer: int, x: torch.Tensor, attended: torch.Tensor, slots: KVLayer
-    ) -> tuple[torch.Tensor, Attended]:
+    ) -> tuple[torch.Tensor, AttentionInputs]:
         after = self.blocks.layers[layer + 1]
         x, normed = self._finish(layer, x, attended, after.input_norm)
         return x, self._read(after, normed, slots)
@@ -60,18 +60,18 @@ class _KernelSteps(NamedTuple):
         x, normed = _norm(x, layer.out(attended), layer.mlp_norm)
         return _norm(x, layer.down(silu_mul(layer.gate_up(normed))), norm)
 
-    def _read(self, layer: _Layer, normed: torch.Tensor, slots: KVLayer) -> Attended:
+    def _read(self, layer: _Layer, normed: torch.Tensor, slots: KVLayer) -> AttentionInputs:
         heads = layer.joint(normed)  # [N, (Hq + 2 Hkv) D]
-        like = heads.new_empty(1, layer.n_keys, 0, layer.head_size)
+        like = heads.new_empty(1, layer.n_kv_heads, 0, layer.head_size)
         keys, values = slots.get_pools(like, like)
-        return Attended(rotate_and_write(heads, self.cos, self.sin, keys, values, slots.slot), keys, values)
+        return AttentionInputs(rotate_and_write(heads, self.cos, self.sin, keys, values, slots.slot), keys, values)
 
 
 class _Layer:
     def __init__(self, layer: Any) -> None:
         attention = layer.self_attn
         self.head_size: int = attention.head_dim
-        self.n_keys: int = attention.config.num_key_value_heads
+        self.n_kv_heads: int = attention.config.num_key_value_heads
         self.joint = join_linears(attention.q_proj, attention.k_proj, attention.v_proj)
         self.out = attention.o_proj
         self.gate_up = join_linears(layer.mlp.gate_proj, layer.mlp.up_proj)

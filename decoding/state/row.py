@@ -1,4 +1,4 @@
-"""One row of a batch: the samples that have written the same text so far, in one slot of the cache.
+"""One row of a batch: the samples that have written the same text so far, in one row of the cache.
 
 n samples of a prompt begin as one row. Each draws its tokens from the same distributions with its own noise. As long as
 they agree, the model runs once for all of them; when they differ, the row forks, and each part continues with a copy of

@@ -69,7 +69,9 @@ def test_logits_and_taps_are_the_models_own(kind: str, is_fused: bool, device: t
     for row, (text, mine, theirs) in enumerate(zip(texts, found, own, strict=True)):
         torch.testing.assert_close(mine, theirs.logits[0, 3:], atol=1e-5, rtol=1e-4)
         states = torch.cat([theirs.hidden_states[tap][0] for tap in (0, 1)], dim=1)
-        torch.testing.assert_close(runner.cache.states(TAPS, [(row, 0, len(text))]), states, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(
+            runner.cache.read_recorded(TAPS, [(row, 0, len(text))]), states, atol=1e-5, rtol=1e-4
+        )
 
 
 class _CountedLaunches(TorchDispatchMode):

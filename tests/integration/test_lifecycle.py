@@ -229,7 +229,7 @@ def test_figures_are_computed_while_others_write_and_again_after_a_change(ctx, r
     for job_id in ids[:2]:
         decode_task(ctx, job_id)
     grade.grade_task(ctx, ids[0])
-    measure, calls = transitions.figures.measure, []
+    measure, calls = transitions.figures.compute_measurement, []
 
     def measured(session, run):
         found = measure(session, run)
@@ -286,7 +286,7 @@ def test_a_run_that_cannot_be_closed_keeps_no_other_from_it(ctx, run_id, monkeyp
     prepare.prepare_run(ctx, other)
     with ctx.database.session() as session:
         session.execute(update(RunTask).values(state=TaskState.FINISHED))
-    measure = transitions.figures.measure
+    measure = transitions.figures.compute_measurement
 
     def broken(session, run):
         if run.id == run_id:

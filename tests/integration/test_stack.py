@@ -285,8 +285,8 @@ def test_the_messages_that_wait_in_a_queue_are_counted(stack):
     ctx, environment = stack
     redis.Redis.from_url(environment["BASSLINE_BROKER_URL"]).flushall()
     assert ctx.broker.count_messages(queues.GPU_BATCH) == 0
-    EvaluationPolicy().send(ctx, uuid.uuid4(), WorkStep.DECODE, [uuid.uuid4(), uuid.uuid4()])
+    EvaluationPolicy().send_messages(ctx, uuid.uuid4(), WorkStep.DECODE, [uuid.uuid4(), uuid.uuid4()])
     assert ctx.broker.count_messages(queues.GPU_BATCH) == 2
     assert ctx.broker.count_messages(queues.GPU_INTERACTIVE) == 0
-    CompletionPolicy().send(ctx, uuid.uuid4(), WorkStep.DECODE, [uuid.uuid4()])
+    CompletionPolicy().send_messages(ctx, uuid.uuid4(), WorkStep.DECODE, [uuid.uuid4()])
     assert ctx.broker.count_messages(queues.GPU_INTERACTIVE) == 1

@@ -83,7 +83,7 @@ class PrepareDataset(CheckDataset):
         """Whether a run still waits for it."""
         return bool(_find_runs_over_dataset(ctx, job))
 
-    def after_step(self, ctx: Context, job: BackgroundJob) -> None:
+    def on_job_end(self, ctx: Context, job: BackgroundJob) -> None:
         """Asks for the runs to be prepared that waited; they fail if the workers were lost."""
         lost = job.state is JobState.FAILED and (job.error or "").startswith(Failure.WORKER_LOST)
         for run_id in _find_runs_over_dataset(ctx, job):
