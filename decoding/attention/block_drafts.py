@@ -48,6 +48,10 @@ class BlockDrafts(DraftSampler[BlockRunner, BlockGraphs]):
         Commits what the head reads of the target's states.
         """
         runner = self._runner
+        for r, (read, length) in enumerate(zip(runner.read_by_target, lengths, strict=True)):
+            if length:
+                # A round is made again if its verify failed. The block needs the features of the position before it.
+                self.cache.rewind(r, read - 1)
         unread = [
             read - own if length else 0
             for read, own, length in zip(runner.read_by_target, self.cache.lens, lengths, strict=True)

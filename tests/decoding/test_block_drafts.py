@@ -67,6 +67,13 @@ def test_what_was_not_read_while_others_drafted_is_read_later(target: LoadedMode
     assert draft(late, [0, 5]).tokens[1] == draft(drafting(target, head), [0, 5]).tokens[1]
 
 
+@pytest.mark.parametrize("lengths", [[5, 0], [5, 3]], ids=["one row", "all rows"])
+def test_a_draft_whose_verify_failed_is_made_again(lengths: list[int], target: LoadedModel, head: LoadedHead) -> None:
+    drafts = drafting(target, head)
+    draft(drafts, lengths)  # then memory runs out for another row, and the round is made again
+    assert draft(drafts, [5, 3]).tokens == draft(drafting(target, head), [5, 3]).tokens
+
+
 def test_the_confidence_does_not_depend_on_what_is_drawn(target: LoadedModel, head: LoadedHead) -> None:
     """Otherwise it would decide by a token's own fate whether to verify it, and bias the maximal rule."""
     one, other = (draft(drafting(target, head), [5, 3], seed) for seed in (0, 5))

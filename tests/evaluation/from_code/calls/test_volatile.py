@@ -85,4 +85,4 @@ def test_recorded_calls_with_them_are_dropped_unless_a_function_has_no_others(tm
 def test_objects_in_sets_are_shown_by_their_names_in_one_order():
     one = case({spec.FunctionPlacement, spec.PlacementError, frozenset([spec.FunctionPlacement])}, returned=frozenset())
     text = format_case(one, "f")
-    assert text == "f({Spec, SpecError, frozenset({Spec})}) returns frozenset()"
+    assert text == "f({FunctionPlacement, PlacementError, frozenset({FunctionPlacement})}) returns frozenset()"
