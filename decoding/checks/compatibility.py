@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 
 from decoding.attention.backends import NAMES, OWN
 from decoding.attention.choice import pick_attention
-from decoding.attention.flat_forward import FlatForward, forbid_flat_forward
+from decoding.attention.flat_forward import FlatForward, forbid_flat_forward, get_flat_failure
 from decoding.attention.recurrence import (
     get_kernel_failure,
     has_kernel,
@@ -77,6 +77,8 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
         how = "one row after the other, more slowly" if name == OWN.name else f"with attention {name!r}"
         (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
+    if (failure := get_flat_failure(loaded.model)) is not None:
+        (on_progress or _log.warning)(f"{loaded.name}: runs by transformers' own forward, more slowly ({failure})")
 
 
 def _list_forwards(model: PreTrainedModel) -> Iterator[tuple[bool, bool]]:

@@ -145,7 +145,11 @@ def test_a_model_keeps_its_own_forward_where_the_flat_one_is_wrong(
         model.model.set_attn_implementation("eager")
         if not is_right:
             monkeypatch.setattr(DenseBlocks, "steps", fail)
-        select_attention(model, "sdpa")
+        said: list[str] = []
+        select_attention(model, "sdpa", said.append)
+        assert [("own forward" in line, "a compiler's error" in line) for line in said] == [(True, True)] * (
+            not is_right
+        )
         assert (get_flat_failure(model.model) is None) is is_right
         assert (FlatForward.find_for(model.model) is not None) is is_right
     assert "a compiler's error" in str(get_flat_failure(model.model))
