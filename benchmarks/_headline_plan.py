@@ -18,7 +18,7 @@ DRAFTERS = (
 """The drafters of which the best one counts, as arms. One that needs a trained head runs where the target has one."""
 
 QWEN, SMOL = "qwen2.5-coder-0.5b", "smollm2-135m"
-MAX_TOKENS, START = 300, 32
+MAX_TOKENS, MAX_START_TOKENS = 300, 32
 """Tokens of an answer at most, in a cell of whole answers and in one of their start."""
 
 

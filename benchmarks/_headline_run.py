@@ -20,7 +20,7 @@ from app.jobs.work import machine_use
 from benchmarks import _llamacpp
 from benchmarks._arms import INT8, PLAIN, Arms, Peer, is_ours, parse_weights
 from benchmarks._decode_figures import LLAMA_CPP, compute_round_over_weight_read
-from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, HeadlineCell, list_runnable_arms
+from benchmarks._headline_plan import CELLS, MAX_START_TOKENS, PREFIX, QWEN, VERDICTS, HeadlineCell, list_runnable_arms
 from benchmarks._headline_rows import MeasuredPrompt
 from benchmarks._timing import measure_first_token_ratios, measure_read_bandwidth
 
@@ -37,14 +37,18 @@ class HeadlineRun:
         self._results: dict[str, Any] = {}
         self._tasks, self._max_tokens, self._dtype = (settings[key] for key in ("tasks", "max_tokens", "dtype"))
         self._cells = [cell for cell in CELLS if cell.name in parts]
-        self._open = {part: seconds for part, seconds in _EXPECTED_S.items() if part in parts}
+        self._pending_s = {part: seconds for part, seconds in _EXPECTED_S.items() if part in parts}
         for cell in self._cells:
-            self._open |= dict.fromkeys(self._list_keys(cell), cell.expected_s)
-        self._n_parts, self._planned_s, self._started = len(self._open), sum(self._open.values()), time.monotonic()
+            self._pending_s |= dict.fromkeys(self._list_keys(cell), cell.expected_s)
+        self._n_parts, self._planned_s, self._started = (
+            len(self._pending_s),
+            sum(self._pending_s.values()),
+            time.monotonic(),
+        )
 
     def measure_parts(self) -> None:
         """Measure every part. Raises ModelError and EngineError."""
-        if VERDICTS in self._open:
+        if VERDICTS in self._pending_s:
             self._store_result(VERDICTS, _measure_verdicts(self._tasks))
         for model in dict.fromkeys(cell.model for cell in CELLS):
             self._measure_model(model)
@@ -59,7 +63,7 @@ class HeadlineRun:
 
     def _measure_model(self, model: str) -> None:
         cells = [cell for cell in self._cells if cell.model == model]
-        wants_prefix = model == QWEN and PREFIX in self._open
+        wants_prefix = model == QWEN and PREFIX in self._pending_s
         if not wants_prefix and not cells:
             return
         with ExitStack() as peers_end:
@@ -72,7 +76,7 @@ class HeadlineRun:
             if wants_prefix:
                 self._store_result(PREFIX, measure_first_token_ratios(arms.get_engine(PLAIN)))
             for cell in cells:
-                arms.max_tokens = self._max_tokens if cell.whole else min(START, self._max_tokens)
+                arms.max_tokens = self._max_tokens if cell.whole else min(MAX_START_TOKENS, self._max_tokens)
                 names = list_runnable_arms(cell, peers)
                 for key, text in zip(
                     self._list_keys(cell), islice(arms.build_prompts(self._tasks), self._tasks), strict=True
@@ -84,11 +88,11 @@ class HeadlineRun:
 
     def _store_result(self, key: str, result: Any) -> None:
         self._results[key] = result
-        del self._open[key]
-        left_s = sum(self._open.values())
+        del self._pending_s[key]
+        left_s = sum(self._pending_s.values())
         # The expected times are of another machine: what is done says by how much they are wrong here.
         slower = (time.monotonic() - self._started) / (self._planned_s - left_s)
-        at = f"{self._n_parts - len(self._open)} of {self._n_parts}"
+        at = f"{self._n_parts - len(self._pending_s)} of {self._n_parts}"
         print(f"{at}: {key} done, about {slower * left_s / 60:.0f} min left", file=sys.stderr, flush=True)
 
 

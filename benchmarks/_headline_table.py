@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks._headline_plan import START
+from benchmarks._headline_plan import MAX_START_TOKENS
 from benchmarks._headline_rows import SHORT
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +34,7 @@ def format_report(report: Mapping[str, Any]) -> str:
     """Return the block: machine and settings, the ratios by kind of request, and the rows of no request."""
     settings, rows = report["settings"], report["rows"]
     commit = f", commit {settings['git_commit'][:8]}" if settings["git_commit"] else ""
-    start = min(START, settings["max_tokens"])
+    start = min(MAX_START_TOKENS, settings["max_tokens"])
     dense = SHORT.get(settings["dtype"], settings["dtype"])
     head = (
         f"{report['device']} ({settings['processor']}), {dense} where no weights are named, attention "

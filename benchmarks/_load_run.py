@@ -117,10 +117,12 @@ class LoadTest:
         Raises LoadRefusedError if it refuses the request, ServiceError if it does not answer.
         """
         requests = _load_client.plan_idle_requests(self.prompts, self._options.seed)
-        least = replace(client, body=client.body | {"n": 1, "max_tokens": 1, "budget_s": LOADING_S}, budget_s=LOADING_S)
+        warm_up_client = replace(
+            client, body=client.body | {"n": 1, "max_tokens": 1, "budget_s": LOADING_S}, budget_s=LOADING_S
+        )
         deadline = time.monotonic() + LOADING_S
         while True:
-            (reply,), _ = least.send_in_turn(requests[:1], _ignore_progress)
+            (reply,), _ = warm_up_client.send_in_turn(requests[:1], _ignore_progress)
             if reply.fate == "answered" and reply.document["samples"]:
                 break
             if reply.fate == "answered":
@@ -131,7 +133,7 @@ class LoadTest:
                 raise ServiceError(f"{client.url} does not answer: {reply.fault}")
             time.sleep(reply.retry_after_s or BUSY_S)
         self.provenance = reply.document["run"]["provenance"]
-        least.send_in_turn(requests[1:], _ignore_progress)
+        warm_up_client.send_in_turn(requests[1:], _ignore_progress)
         client.send_in_turn(requests[:1], _ignore_progress)
 
     def _measure_idle(self, client: Client) -> None:

@@ -58,58 +58,58 @@ def _list_pages(ctx: Context) -> list[Page]:
     with ctx.database.read() as session:
         runs = session.execute(select(Run.id, Run.dataset_id).order_by(Run.id)).all()
         tasks = session.execute(select(Task.dataset_id, Task.task_id)).all()
-    datasets = dict(runs)
-    task_ids: dict[uuid.UUID | None, list[str]] = {}
+    dataset_ids = dict(runs)
+    task_ids_by_dataset: dict[uuid.UUID | None, list[str]] = {}
     for dataset_id, task_id in tasks:
-        task_ids.setdefault(dataset_id, []).append(task_id)
-    ids = list(datasets)
-    over: dict[uuid.UUID | None, list[uuid.UUID]] = {}
-    for run_id, dataset_id in datasets.items():
-        over.setdefault(dataset_id, []).append(run_id)
+        task_ids_by_dataset.setdefault(dataset_id, []).append(task_id)
+    ids = list(dataset_ids)
+    runs_by_dataset: dict[uuid.UUID | None, list[uuid.UUID]] = {}
+    for run_id, dataset_id in dataset_ids.items():
+        runs_by_dataset.setdefault(dataset_id, []).append(run_id)
 
-    def run(rng: random.Random) -> uuid.UUID:
+    def choose_run(rng: random.Random) -> uuid.UUID:
         return rng.choice(ids)
 
-    def budget(rng: random.Random) -> str:
+    def choose_budget(rng: random.Random) -> str:
         return f"{10 ** rng.uniform(-0.5, 1.5):.3g}"
 
-    def task(rng: random.Random) -> str:
-        chosen = run(rng)
-        return f"/runs/{chosen}/tasks/{rng.choice(task_ids[datasets[chosen]])}"
+    def choose_task(rng: random.Random) -> str:
+        chosen = choose_run(rng)
+        return f"/runs/{chosen}/tasks/{rng.choice(task_ids_by_dataset[dataset_ids[chosen]])}"
 
-    def many(rng: random.Random, most: int = 12) -> str:
-        dataset = rng.choice([one for one in task_ids if len(over.get(one, ())) > 1])
-        return ",".join(map(str, rng.sample(over[dataset], min(most, len(over[dataset])))))
+    def choose_runs(rng: random.Random, most: int = 12) -> str:
+        dataset = rng.choice([one for one in task_ids_by_dataset if len(runs_by_dataset.get(one, ())) > 1])
+        return ",".join(map(str, rng.sample(runs_by_dataset[dataset], min(most, len(runs_by_dataset[dataset])))))
 
-    def task_of_many(rng: random.Random) -> str:
-        chosen = many(rng)
-        task_id = rng.choice(task_ids[datasets[uuid.UUID(chosen[:36])]])
+    def choose_overlay_task(rng: random.Random) -> str:
+        chosen = choose_runs(rng)
+        task_id = rng.choice(task_ids_by_dataset[dataset_ids[uuid.UUID(chosen[:36])]])
         return f"/overlay/{chosen}/task?id={task_id}"
 
     tabs = ("tasks", "failures", "timing", "config")
     return [
         Page("first_page", lambda _: "/", 50),
-        Page("first_page_budget", lambda r: f"/?budget={budget(r)}", 50),
+        Page("first_page_budget", lambda r: f"/?budget={choose_budget(r)}", 50),
         Page("leaderboard", lambda _: "/leaderboard", 50),
-        Page("leaderboard_sorted", lambda r: f"/leaderboard?sort=speed&budget={budget(r)}", 50),
-        Page("leaderboard_dataset", lambda r: f"/leaderboard?dataset=humaneval&budget={budget(r)}", 50),
-        Page("leaderboard_csv", lambda r: f"/leaderboard.csv?budget={budget(r)}"),
+        Page("leaderboard_sorted", lambda r: f"/leaderboard?sort=speed&budget={choose_budget(r)}", 50),
+        Page("leaderboard_dataset", lambda r: f"/leaderboard?dataset=humaneval&budget={choose_budget(r)}", 50),
+        Page("leaderboard_csv", lambda r: f"/leaderboard.csv?budget={choose_budget(r)}"),
         Page("run_list", lambda _: "/runs", 50),
-        Page("run_list_deep", lambda r: f"/runs?before={run(r)}", 50),
-        Page("run_list_filtered", lambda r: f"/runs?state=finished&dataset=interviews&before={run(r)}", 50),
-        Page("run_curve", lambda r: f"/runs/{run(r)}", 100),
-        *(Page(f"run_{tab}", lambda r, tab=tab: f"/runs/{run(r)}?tab={tab}", 100) for tab in tabs),  # type: ignore[misc]
-        Page("task", task),
-        Page("overlay_pair", lambda r: f"/overlay/{many(r, 2)}"),
-        Page("overlay", lambda r: f"/overlay/{many(r)}", 150),
-        Page("overlay_both", lambda r: f"/overlay/{many(r)}?figure=both", 150),
-        Page("overlay_groups", lambda r: f"/overlay/{many(r)}?group=drafter", 150),
-        Page("overlay_matrix", lambda r: f"/overlay/{many(r)}/matrix", 200),
-        Page("overlay_task", task_of_many, 200),
-        Page("api_leaderboard", lambda r: f"/api/v1/leaderboard?budget={budget(r)}"),
-        Page("api_runs", lambda r: f"/api/v1/runs?cursor={run(r)}"),
-        Page("api_run", lambda r: f"/api/v1/runs/{run(r)}"),
-        Page("api_samples", lambda r: f"/api/v1/runs/{run(r)}/samples?cursor={r.randrange(160)}.7"),
+        Page("run_list_deep", lambda r: f"/runs?before={choose_run(r)}", 50),
+        Page("run_list_filtered", lambda r: f"/runs?state=finished&dataset=interviews&before={choose_run(r)}", 50),
+        Page("run_curve", lambda r: f"/runs/{choose_run(r)}", 100),
+        *(Page(f"run_{tab}", lambda r, tab=tab: f"/runs/{choose_run(r)}?tab={tab}", 100) for tab in tabs),  # type: ignore[misc]
+        Page("task", choose_task),
+        Page("overlay_pair", lambda r: f"/overlay/{choose_runs(r, 2)}"),
+        Page("overlay", lambda r: f"/overlay/{choose_runs(r)}", 150),
+        Page("overlay_both", lambda r: f"/overlay/{choose_runs(r)}?figure=both", 150),
+        Page("overlay_groups", lambda r: f"/overlay/{choose_runs(r)}?group=drafter", 150),
+        Page("overlay_matrix", lambda r: f"/overlay/{choose_runs(r)}/matrix", 200),
+        Page("overlay_task", choose_overlay_task, 200),
+        Page("api_leaderboard", lambda r: f"/api/v1/leaderboard?budget={choose_budget(r)}"),
+        Page("api_runs", lambda r: f"/api/v1/runs?cursor={choose_run(r)}"),
+        Page("api_run", lambda r: f"/api/v1/runs/{choose_run(r)}"),
+        Page("api_samples", lambda r: f"/api/v1/runs/{choose_run(r)}/samples?cursor={r.randrange(160)}.7"),
     ]
 
 

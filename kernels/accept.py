@@ -195,14 +195,14 @@ def _draw_residual(
     rest = best
     rest_id = best_id
     # NOTE Triton 3.9's interpreter cannot join a block mask and a scalar condition with &.
-    n_minus_q = tl.where(proposed, C, 0)
+    n_with_q = tl.where(proposed, C, 0)
     for start in range(0, C, BLOCK):
         x = start + tl.arange(0, BLOCK)
         token = tl.load(ids_ptr + x, mask=x < C, other=-1)
         log_p = tl.load(logp_ptr + x, mask=x < C, other=float("-inf"))
         gumbel = to_gumbel(noise, token)
         best, best_id = _keep_better(log_p.to(tl.float64) + gumbel, token, best, best_id, BLOCK)
-        left = tl.exp(log_p) - _get_q(token, draft, x < n_minus_q, q_ids_ptr, q_logp_ptr, Cq, HAS_Q, N_BISECT)
+        left = tl.exp(log_p) - _get_q(token, draft, x < n_with_q, q_ids_ptr, q_logp_ptr, Cq, HAS_Q, N_BISECT)
         log_left = tl.where(left > 0, tl.log(tl.where(left > 0, left, 1.0)), float("-inf"))
         rest, rest_id = _keep_better(log_left.to(tl.float64) + gumbel, token, rest, rest_id, BLOCK)
     return tl.where(proposed & (rest > float("-inf")), rest_id, best_id)

@@ -68,15 +68,15 @@ def find_failures(shape: AttentionShape, attention: str, device: torch.device) -
 
 def check_recurrence(like: recurrence.TokenInputs, device: torch.device) -> str | None:
     """Return why the kernel of recurrent layers must not be used for tokens of the form of `like`; None if it may."""
-    make, n = torch.Generator().manual_seed(3), sum(_COUNTS)
-    (heads, values), keys = like.v.shape[1:], like.k.shape[2]
+    generator, n = torch.Generator().manual_seed(3), sum(_COUNTS)
+    (n_heads, value_dim), key_dim = like.v.shape[1:], like.k.shape[2]
     starts = tuple([0, *accumulate(_COUNTS)][:-1])
     rows = recurrence.StateRows(tuple(range(len(_COUNTS))), starts, _COUNTS, device)
-    q, k = (torch.randn(n, *like.k.shape[1:], generator=make).to(device) * keys**-0.5 for _ in range(2))
-    v = torch.randn(n, heads, values, generator=make).to(device)
-    states = torch.randn(len(_COUNTS), heads, keys, values, generator=make).to(device)
-    decay = torch.rand(n, *like.decay.shape[1:], generator=make).to(device)
-    beta = None if like.beta is None else torch.rand(n, heads, generator=make).to(device)
+    q, k = (torch.randn(n, *like.k.shape[1:], generator=generator).to(device) * key_dim**-0.5 for _ in range(2))
+    v = torch.randn(n, n_heads, value_dim, generator=generator).to(device)
+    states = torch.randn(len(_COUNTS), n_heads, key_dim, value_dim, generator=generator).to(device)
+    decay = torch.rand(n, *like.decay.shape[1:], generator=generator).to(device)
+    beta = None if like.beta is None else torch.rand(n, n_heads, generator=generator).to(device)
     tokens = recurrence.TokenInputs(q, k, v, decay, beta)
     try:
         results = []
@@ -95,10 +95,10 @@ def _get_first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def shuffle_pages(n_rows: int, n_tokens: int, page_size: int, make: torch.Generator | None = None) -> torch.Tensor:
+def shuffle_pages(n_rows: int, n_tokens: int, page_size: int, generator: torch.Generator | None = None) -> torch.Tensor:
     """Return a table, int32 [R, M], that gives each row of up to `n_tokens` pages of its own in random order."""
     n_pages = -(-n_tokens // page_size)
-    return torch.randperm(n_rows * n_pages, generator=make).view(n_rows, n_pages).int() + 1
+    return torch.randperm(n_rows * n_pages, generator=generator).view(n_rows, n_pages).int() + 1
 
 
 def build_pool(states: Sequence[torch.Tensor], table: torch.Tensor, page_size: int) -> torch.Tensor:
@@ -114,14 +114,14 @@ def _check_attention(name: str, shape: AttentionShape, device: torch.device) -> 
     """Compare with float32: the error may be twice the error of PyTorch in the same dtype (FlashAttention's bound)."""
     block = verify_attention.choose_block_n(shape.dim, shape.dtype.itemsize)
     lengths = [0, 1, block - 1, block, block + 1, 3 * block + 5]
-    make = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     ends, n_heads = [sum(each) for each in zip(lengths, _COUNTS, strict=True)], shape.n_kv * shape.group
-    q = torch.randn(n_heads, sum(_COUNTS), shape.dim, generator=make).to(device, shape.dtype).transpose(0, 1)
-    table = shuffle_pages(len(lengths), max(ends), _PAGE_SIZE, make)
+    q = torch.randn(n_heads, sum(_COUNTS), shape.dim, generator=generator).to(device, shape.dtype).transpose(0, 1)
+    table = shuffle_pages(len(lengths), max(ends), _PAGE_SIZE, generator)
     k, v = (
-        build_pool([torch.randn(shape.n_kv, end, shape.dim, generator=make) for end in ends], table, _PAGE_SIZE).to(
-            device, shape.dtype
-        )
+        build_pool(
+            [torch.randn(shape.n_kv, end, shape.dim, generator=generator) for end in ends], table, _PAGE_SIZE
+        ).to(device, shape.dtype)
         for _ in range(2)
     )
     rows, scale = RaggedRows.build(lengths, _COUNTS, device, table.to(device), _PAGE_SIZE), shape.dim**-0.5
@@ -135,10 +135,10 @@ def _check_attention(name: str, shape: AttentionShape, device: torch.device) -> 
 
 
 def _check_scatter(shape: AttentionShape, device: torch.device) -> None:
-    make = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(1)
     slot = torch.tensor([1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE], device=device)
-    cache = torch.randn(2, 4, shape.n_kv, _PAGE_SIZE, shape.dim, generator=make).to(device, shape.dtype)
-    new = torch.randn(2, shape.n_kv, 6, shape.dim, generator=make).to(device, shape.dtype).transpose(1, 2)
+    cache = torch.randn(2, 4, shape.n_kv, _PAGE_SIZE, shape.dim, generator=generator).to(device, shape.dtype)
+    new = torch.randn(2, shape.n_kv, 6, shape.dim, generator=generator).to(device, shape.dtype).transpose(1, 2)
     expected = cache.clone()
     reference.write_kv(expected[0], expected[1], new[0], new[1], slot)
     kv_scatter.write_kv(cache[0], cache[1], new[0], new[1], slot)
@@ -147,10 +147,10 @@ def _check_scatter(shape: AttentionShape, device: torch.device) -> None:
 
 
 def _check_rms_norm(shape: AttentionShape, device: torch.device) -> None:
-    make = torch.Generator().manual_seed(4)
+    generator = torch.Generator().manual_seed(4)
     width = shape.n_kv * shape.group * shape.dim
-    x, added = torch.randn(2, 6, width, generator=make).to(device, shape.dtype)
-    weight = torch.randn(width, generator=make).to(device, shape.dtype)
+    x, added = torch.randn(2, 6, width, generator=generator).to(device, shape.dtype)
+    weight = torch.randn(width, generator=generator).to(device, shape.dtype)
     for other in (None, added):
         expected = reference.add_and_norm(x, other, weight, 1e-6)
         for ours, right in zip(rms_norm.add_and_norm(x, other, weight, 1e-6), expected, strict=True):
@@ -158,14 +158,14 @@ def _check_rms_norm(shape: AttentionShape, device: torch.device) -> None:
 
 
 def _check_rotary(shape: AttentionShape, device: torch.device) -> None:
-    make = torch.Generator().manual_seed(5)
+    generator = torch.Generator().manual_seed(5)
     slot = torch.tensor([1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE], device=device)
     n_heads = shape.n_kv * (shape.group + 2)
-    heads = torch.randn(6, n_heads * shape.dim, generator=make).to(device, shape.dtype)
+    heads = torch.randn(6, n_heads * shape.dim, generator=generator).to(device, shape.dtype)
     cos, sin = (
-        angle.repeat(1, 2).to(device, shape.dtype) for angle in torch.rand(2, 6, shape.dim // 2, generator=make)
+        angle.repeat(1, 2).to(device, shape.dtype) for angle in torch.rand(2, 6, shape.dim // 2, generator=generator)
     )
-    pools = torch.randn(2, 4, shape.n_kv, _PAGE_SIZE, shape.dim, generator=make).to(device, shape.dtype)
+    pools = torch.randn(2, 4, shape.n_kv, _PAGE_SIZE, shape.dim, generator=generator).to(device, shape.dtype)
     expected = pools.clone()
     right = reference.rotate_and_write(heads, cos, sin, expected[0], expected[1], slot)
     _require_close(rotary.rotate_and_write(heads, cos, sin, pools[0], pools[1], slot), right)
@@ -187,12 +187,12 @@ def _require_close(ours: torch.Tensor, right: torch.Tensor) -> None:
 def _check_accept(device: torch.device) -> None:
     """Compare both rules token for token with the CPU's results: the noise is the same bit for bit."""
     S, T, C = 4, 4, 40
-    make = torch.Generator().manual_seed(2)
-    ids = torch.stack([torch.randperm(2 * C, generator=make)[:C] for _ in range(S * T)])
-    logp = (torch.randn(S * T, C, generator=make) * 2).log_softmax(1)
+    generator = torch.Generator().manual_seed(2)
+    ids = torch.stack([torch.randperm(2 * C, generator=generator)[:C] for _ in range(S * T)])
+    logp = (torch.randn(S * T, C, generator=generator) * 2).log_softmax(1)
     dist_row = torch.arange(S * T).view(S, T)
     position = torch.arange(S)[:, None] * 31 + torch.arange(T) + 7
-    seeds = torch.randint(-(2**62), 2**62, (S,), generator=make)
+    seeds = torch.randint(-(2**62), 2**62, (S,), generator=generator)
     # Draft the target's own tokens, which are accepted, then a wrong one.
     own = reference.accept_coupled(
         ids, logp, dist_row.view(-1, 1), position.view(-1, 1), dist_row.new_empty(S * T, 0),

@@ -261,7 +261,7 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     query_start_ptr,  # int32 [R]
     count_ptr,  # int32 [R]
     length_ptr,  # int32 [R]
-    blocks_ptr,  # int32 [R, n_slots / PAGE]
+    page_table_ptr,  # int32 [R, n_slots / PAGE]
     position_ptr,  # int64 [N]
     scale,  # of scores in base 2, or before the tanh where they are capped
     cap_log2,
@@ -270,7 +270,7 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     longest,
     n_splits,
     n_slots,
-    blocks_stride,
+    page_table_stride,
     q_token_stride,
     q_head_stride,
     k_page_stride,
@@ -312,46 +312,46 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     d = tl.arange(0, BLOCK_D)
     token = (tl.load(query_start_ptr + row) + m // GROUP).to(tl.int64)
     query_head = head * GROUP + m % GROUP
-    live = m < n_new * GROUP
+    is_query = m < n_new * GROUP
     query = tl.load(
         q_ptr + token[:, None] * q_token_stride + query_head[:, None] * q_head_stride + d[None, :],
-        mask=live[:, None] & (d < D)[None, :],
+        mask=is_query[:, None] & (d < D)[None, :],
         other=0.0,
     )
-    here = tl.load(position_ptr + token, mask=live, other=0)
+    query_position = tl.load(position_ptr + token, mask=is_query, other=0)
 
     # Blocks are divided by the row's own length, so that every split has work at any length.
     blocks_each = tl.cdiv(tl.cdiv(end - begin, BLOCK_N), n_splits)
     start = begin + part * blocks_each * BLOCK_N
     stop = tl.minimum(start + blocks_each * BLOCK_N, end)
-    pages_ptr = blocks_ptr + row * blocks_stride
+    pages_ptr = page_table_ptr + row * page_table_stride
     k_base = k_ptr + head.to(tl.int64) * k_head_stride
     v_base = v_ptr + head.to(tl.int64) * v_head_stride
     peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     mass = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     for block in range(start, stop, BLOCK_N):
-        slot = block + tl.arange(0, BLOCK_N)
-        held = slot < n_keys  # `pad` computes with zeros for the padding
-        page = tl.load(pages_ptr + slot // PAGE, mask=held, other=0).to(tl.int64)
-        offset = (slot % PAGE).to(tl.int64)
+        key_position = block + tl.arange(0, BLOCK_N)
+        in_row = key_position < n_keys  # `pad` computes with zeros for the padding
+        page = tl.load(pages_ptr + key_position // PAGE, mask=in_row, other=0).to(tl.int64)
+        offset = (key_position % PAGE).to(tl.int64)
         key = tl.load(
             k_base + (page * k_page_stride + offset * k_offset_stride)[None, :] + d[:, None],
-            mask=held[None, :] & (d < D)[:, None],
+            mask=in_row[None, :] & (d < D)[:, None],
             other=0.0,
         )
         value = tl.load(
             v_base + (page * v_page_stride + offset * v_offset_stride)[:, None] + d[None, :],
-            mask=held[:, None] & (d < D)[None, :],
+            mask=in_row[:, None] & (d < D)[None, :],
             other=0.0,
         )
         score = _dot(query, key, UPCAST) * scale
         if CAPPED:
             # tanh(x) = 1 - 2 / (1 + e^2x) does not overflow for any x.
             score = cap_log2 * (1.0 - 2.0 / (1.0 + tl.exp2(score * (2.0 * 1.4426950408889634))))
-        visible = held[None, :] & (slot[None, :] <= here[:, None])
+        visible = in_row[None, :] & (key_position[None, :] <= query_position[:, None])
         if WINDOWED:
-            visible = visible & (slot[None, :] > here[:, None] - window)
+            visible = visible & (key_position[None, :] > query_position[:, None] - window)
         score = tl.where(visible, score, float("-inf"))
         new_peak = tl.maximum(peak, tl.max(score, 1))
         # A query that has not seen a key yet has the peak -inf, and -inf - -inf is NaN.
@@ -364,13 +364,13 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
 
     seen = mass > 0
     acc = acc / tl.where(seen, mass, 1.0)[:, None]
-    # `live` also masks the queries past the row's count.
+    # `is_query` also masks the queries past the row's count.
     at = (part.to(tl.int64) * n_tokens + token) * N_HEADS + query_head
-    tl.store(lse_ptr + at, tl.where(seen, peak + tl.log2(tl.where(seen, mass, 1.0)), float("-inf")), mask=live)
+    tl.store(lse_ptr + at, tl.where(seen, peak + tl.log2(tl.where(seen, mass, 1.0)), float("-inf")), mask=is_query)
     tl.store(
         out_ptr + at[:, None] * D + d[None, :],
         acc.to(out_ptr.dtype.element_ty),
-        mask=live[:, None] & (d < D)[None, :],
+        mask=is_query[:, None] & (d < D)[None, :],
     )
 
 
