@@ -86,7 +86,7 @@ class FlatForward:
                 inputs[i] = x
             q = read.queries.transpose(0, 1)[None]
             window = getattr(attention, "sliding_window", None)
-            with _use_threads(q, layout) if q.device.type == "cpu" else nullcontext():
+            with _use_threads(q, layout):
                 attended, _ = self._attend(
                     attention, q, read.keys, read.values, None, attention.scaling, window, layout, masks
                 )
@@ -119,5 +119,6 @@ def _use_threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[
 
     The result is the same bits: no sum is split among threads.
     """
-    is_long = layout.rows.lengths_and_counts is not None and 4 * query.numel() * layout.attended > _LONG_ATTENTION
-    return use_all_threads() if is_long else nullcontext()
+    if query.device.type != "cpu" or layout.rows.lengths_and_counts is None:
+        return nullcontext()  # in graphs only the device knows the lengths
+    return use_all_threads() if 4 * query.numel() * layout.attended > _LONG_ATTENTION else nullcontext()
