@@ -75,6 +75,7 @@ def test_a_gpu_measures_our_arms_without_8_bits_of_cpus_and_without_llamacpp(mon
     assert _llamacpp.find_obstacle("cuda") == "it is compared on CPUs"
 
 
+@pytest.mark.thorough
 @pytest.mark.model
 def test_what_is_measured_is_the_attention_that_every_engine_has_by_default() -> None:
     """Two reports of November 2026 measured PyTorch's attention and were taken for reports of the one in C."""

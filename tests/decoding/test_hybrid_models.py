@@ -42,7 +42,7 @@ from kernels import recurrent_rounds
 from tests.decoding.conftest import disturbed, tiny_qwen2
 from tests.decoding.hybrids import DENSE, HYBRIDS, KINDS, N_TOKENS, OTHERS, QUICK, HalfWrong
 from tests.decoding.test_architectures import PROMPTS, REFUSED, alone, fitted, random_model
-from tests.thorough import quick_first
+from tests.thorough import quick_first, thorough
 
 pytestmark = pytest.mark.slow
 Load = Callable[[PreTrainedModel], LoadedModel]
@@ -216,7 +216,7 @@ def test_a_request_that_is_cancelled_or_late_leaves_the_others_as_they_are(
     assert states.n_used == 0, "no slot is lost"
 
 
-@pytest.mark.parametrize("n_slots", [2, 3, pytest.param(5, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("n_slots", [2, thorough(3), thorough(5)])
 def test_requests_wait_for_slots(n_slots: int, loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     target = fitted(loaded, random_model(HYBRIDS["qwen3_5"]))
     requests = [asked(seed=seed, n=4, max_new_tokens=9) for seed in range(3)]

@@ -280,6 +280,7 @@ def test_a_long_attention_has_all_threads(int8, monkeypatch):
     assert not any("topk" in name or "embedding" in name for name in observed.threads[2])
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("two_threads")
 def test_a_measured_verify_has_the_threads_of_a_round(int8):
     engine = Engine(EngineConfig("tiny", "none", weights="int8"), int8, None)
@@ -291,6 +292,7 @@ def test_a_measured_verify_has_the_threads_of_a_round(int8):
     assert torch.get_num_threads() == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("two_threads")
 def test_an_error_and_an_engine_of_dense_weights_inside_have_all_threads(int8, target):
     dense, quantized = (

@@ -204,6 +204,7 @@ def test_what_it_does_not_have_is_said() -> None:
         attend_native(q, k, v, rows, 1.0)
 
 
+@pytest.mark.thorough
 def test_processes_that_compile_at_once_leave_one_whole_library(empty_cache: Path) -> None:
     program = "from kernels.native_attention import require_native; import torch; require_native(torch.device('cpu'))"
     running = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(3)]

@@ -169,6 +169,7 @@ def test_8_bit_weights_write_the_text_where_a_cpu_would_compute_in_float32(
     assert drafter._choose_fastest_weights() == weights
 
 
+@pytest.mark.thorough
 def test_a_training_that_goes_on_keeps_the_weights_that_its_text_was_begun_with(
     place: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
