@@ -117,7 +117,7 @@ class RunnerPool:
         # No capture succeeded, and the graphs were dropped.
         self._has_dropped = False
         if graphs is None:
-            graphs = target.device.type == "cuda" and all(map(_supports_graphs, self._models))
+            graphs = target.device.type == "cuda" and all(map(supports_graphs, self._models))
         if graphs:
             self._kept = self._make(round_up_rows(max_batch), uses_kernel="accept" not in disabled)
 
@@ -249,7 +249,8 @@ class RunnerPool:
             self._kept.draft.graphs = None
 
 
-def _supports_graphs(model: LoadedModel) -> bool:
+def supports_graphs(model: LoadedModel) -> bool:
+    """Return whether a model's rounds can be CUDA graphs."""
     # Not with recurrent layers: what they read and commit depends on how many tokens each row has.
     return get_backend(model.model).supports_graphs and not is_recurrent(model.model)
 

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from decoding.state.request_state import encode_prompt
-from decoding.training.collect import record
+from decoding.training.collect import TextRecorder
 from decoding.training.overlap import OverlapFilter
 from decoding.training.shards import ShardInfo, Shards
 from decoding.training.statements import Statement
@@ -86,12 +87,19 @@ class Collection:
     seed: int = 0
     should_stop: Callable[[], bool] = field(default=lambda: False)
     on_tokens: Callable[[int], None] = field(default=lambda _n: None)
+    _statements_left: Iterator[Statement] | None = field(default=None, init=False)
+
+    @cached_property
+    def _recorder(self) -> TextRecorder:
+        return TextRecorder(self.target, self.taps)
 
     def add_shard(self) -> ShardInfo | None:
         """Collect the next shard and return what it holds; None if it was stopped or no statement is left."""
         started = time.monotonic()
         number = len(self.shards.infos)
-        own = list(islice(self.statements(), number * N_STATEMENTS, (number + 1) * N_STATEMENTS))
+        if self._statements_left is None:
+            self._statements_left = islice(self.statements(), number * N_STATEMENTS, None)
+        own = list(islice(self._statements_left, N_STATEMENTS))
         if not own:
             return None
         invented = self.shards.infos[-1].invented if number else []
@@ -105,8 +113,9 @@ class Collection:
         inventing = (
             [self._build_invention(f"{number}/new/{i}") for i in range(N_INVENTED)] if self.asking.opening else []
         )
-        done = record(self.target, self.taps, [*requests, *inventing], self.on_tokens, self.should_stop)
+        done = self._recorder.record([*requests, *inventing], self.on_tokens, self.should_stop)
         if self.should_stop():
+            self._statements_left = None  # its statements belong to the next shard
             return None
         answers = done[: len(requests)]
         kept = [

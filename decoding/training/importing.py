@@ -22,7 +22,7 @@ from decoding.models.trained_heads import HeadRecord
 from decoding.prepare import load_unpacked, refuse_own_attention
 from decoding.request import Request, SamplingParams
 from decoding.training import measure
-from decoding.training.collect import record
+from decoding.training.collect import TextRecorder
 from decoding.training.collection import PromptBuilder, choose_fitting_prompts
 from decoding.training.initial import read_output_rows
 from decoding.training.statements import Statement
@@ -77,7 +77,7 @@ def _store(head: DFlash, source: str, target: LoadedModel, prompts: list[str]) -
 
 def _match(head: DFlash, target: LoadedModel, prompts: list[str]) -> list[float]:
     requests = [Request(prompt, sampling=SamplingParams(0.0), max_new_tokens=_LONGEST) for prompt in prompts]
-    done = record(target, head.shape.taps, requests)
+    done = TextRecorder(target, head.shape.taps).record(requests)
     return measure.measure_match(head, target, [recording for _, recording in done if recording is not None])
 
 

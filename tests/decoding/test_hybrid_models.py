@@ -36,7 +36,7 @@ from decoding.models.trained_heads import HeadRecord
 from decoding.models.trained_heads import prepare_head as ready_head
 from decoding.prepare import refuse_recurrent_draft
 from decoding.request import Completion, Request, RequestError, SamplingParams
-from decoding.training.collect import MAX_ROWS, record
+from decoding.training.collect import MAX_ROWS, TextRecorder
 from decoding.training.initial import build_head
 from kernels import recurrent_rounds
 from tests.decoding.conftest import disturbed, tiny_qwen2
@@ -278,7 +278,7 @@ def test_recordings_of_a_hybrid_take_their_slots_from_the_budget(loaded: Load, m
 
     monkeypatch.setattr(store.KVStore, "divide", noting)
     request = asked(n=1, max_new_tokens=6)
-    ((_, recorded),) = record(target, (0, 1, 1), [request])
+    ((_, recorded),) = TextRecorder(target, (0, 1, 1)).record([request])
     assert recorded is not None
     assert slots == [count_slots(MAX_ROWS)], "before a cache makes its own"
 

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.prepare import load_model
 from decoding.request import Request, SamplingParams
-from decoding.training.collect import record
+from decoding.training.collect import TextRecorder
 from tests.decoding.conftest import tiny_qwen2
 
 TAPPED = (0, 1, 1)
@@ -35,13 +35,16 @@ def off(recorded: torch.Tensor, computed: torch.Tensor) -> float:
     return float((recorded.float() - computed).norm() / computed.norm())
 
 
-@pytest.mark.parametrize(("weights", "tolerance"), [("dense", 0.005), ("int8", 0.05)])
+@pytest.mark.parametrize(
+    ("weights", "tolerance", "graphs"), [("dense", 0.005, False), ("dense", 0.005, True), ("int8", 0.05, False)]
+)
 @torch.inference_mode()
-def test_the_states_are_those_of_the_text(folder: Path, weights: str, tolerance: float) -> None:
+def test_the_states_are_those_of_the_text(folder: Path, weights: str, tolerance: float, graphs: bool) -> None:
     target: LoadedModel = load_model(ModelSpec(str(folder), "float32", weights=weights))
     sampling = SamplingParams(0.8)
     requests = [Request(text, sampling=sampling, seed=i, max_new_tokens=20) for i, text in enumerate(("def", "x = [1"))]
-    recordings = [recording for _, recording in record(target, TAPPED, requests)]
+    recorder = TextRecorder(target, TAPPED, graphs=graphs)
+    recordings = [recording for one in requests for _, recording in recorder.record([one, *requests])]
     model = tiny_qwen2()
     for recording in recordings:
         assert recording is not None

@@ -14,7 +14,7 @@ from decoding.attention.taps import TAPS
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
-from decoding.training.collect import record
+from decoding.training.collect import TextRecorder
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import build_head, read_output_rows
 from decoding.training.objective import Objective
@@ -28,7 +28,7 @@ def recordings(target: LoadedModel) -> list[RecordedText]:
     requests = [
         Request(prompt, sampling=SamplingParams(0.8), seed=i, max_new_tokens=24) for i, prompt in enumerate(PROMPTS)
     ]
-    return [recording for _, recording in record(target, (0, 1, 1), requests) if recording is not None]
+    return [recording for _, recording in TextRecorder(target, (0, 1, 1)).record(requests) if recording is not None]
 
 
 def seen_by(
