@@ -30,9 +30,9 @@ target_option = click.option("--target", required=True, metavar="MODEL", help="t
 class TrainingProgress(PartsBar):
     """Shows how a training goes, and stops it at Ctrl-C or SIGTERM at its next safe point; a second one ends it now."""
 
-    def __init__(self, step: JobAttempt) -> None:
+    def __init__(self, attempt: JobAttempt) -> None:
         super().__init__(every_s=20.0)
-        self._step = step
+        self._attempt = attempt
         self._total = 1.0
         self._stopping = False
 
@@ -54,13 +54,13 @@ class TrainingProgress(PartsBar):
 
     def advance(self, done: float, facts: str) -> None:
         """`done` of the part is finished."""
-        self._step.report(round(done), round(self._total), self._part or "")
+        self._attempt.report(round(done), round(self._total), self._part or "")
         left = self.advance_to(self._part, done, self._total)
         self.tell(f"{facts}, {left}")
 
     def should_stop(self) -> bool:
         """Whether to stop at the next safe point."""
-        return self._stopping or self._step.lease.stop_reason is StopReason.CANCELLED
+        return self._stopping or self._attempt.lease.stop_reason is StopReason.CANCELLED
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         self._stopping = True
@@ -127,7 +127,7 @@ def train(
         if restart:
             work.remove()
         plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
-        with hold_command(ctx, "train_drafter", target, target) as step, TrainingProgress(step) as progress:
+        with hold_command(ctx, "train_drafter", target, target) as attempt, TrainingProgress(attempt) as progress:
             progress.note(f"uses up to {max_disk:g} GB in {work.path}; only the drafter remains afterwards")
             record = DrafterTraining(
                 plan,

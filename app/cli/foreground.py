@@ -105,7 +105,7 @@ def hold_workers(ctx: Context, purpose: str) -> Iterator[ExecutionSite]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(treat_sigterm_as_interrupt())
         try:
-            stack.enter_context(EmbeddedWorkers(ctx, purpose, foreground=True))
+            stack.enter_context(EmbeddedWorkers(ctx, purpose, pinned_only=True))
             server = False
         except InUseError as error:
             if not error.by_server:
