@@ -112,7 +112,6 @@ def train(
         raise BadInputError("--hours and --tokens were both given: choose one", "hours")
     from app.cli import training_prompts  # noqa: PLC0415
     from decoding.models import fetch  # noqa: PLC0415
-    from decoding.models.errors import ModelError  # noqa: PLC0415
     from decoding.request import RequestError  # noqa: PLC0415
     from decoding.training.drafter import DrafterTraining, TrainingStoppedError  # noqa: PLC0415
     from decoding.training.plan import Plan, WorkFolder  # noqa: PLC0415
@@ -139,11 +138,9 @@ def train(
                 progress,
             ).run()
     except TrainingStoppedError:
-        raise common.build_failure("stopped: the same command resumes") from None
+        raise BasslineError("stopped: the same command resumes") from None
     except RequestError as error:
         raise BadInputError(str(error), "drafter") from None
-    except ModelError as error:
-        raise BasslineError(str(error)) from None
     _show(record, json_file)
     _publish_in_stack(ctx, target)
 
@@ -171,8 +168,10 @@ def list_(json_file: str | None) -> None:
         )
         for r in records
     ]
-    none = "No drafter was trained here yet: bassline drafter train --target MODEL"
-    common.print_list(json_file, ("target", "from", "parameters", "size", "first token right", "hours"), rows, none)
+    empty_text = "No drafter was trained here yet: bassline drafter train --target MODEL"
+    common.print_list(
+        json_file, ("target", "from", "parameters", "size", "first token right", "hours"), rows, empty_text
+    )
 
 
 @drafter.command()
@@ -216,7 +215,7 @@ def publish(target: str, json_file: str | None) -> None:
     """
     ctx = common.open_context()
     service.require_model(target, "target")
-    record = _publish_head(ctx, target)
+    record = heads.publish_head(ctx, target)
     common.write_json(json_file, dataclasses.asdict(record))
     if json_file != "-":
         echo(f"published the drafter of {target}: {record.n_bytes / 1e6:.0f} MB, sha256 {record.sha256[:12]}")
@@ -234,36 +233,23 @@ def delete(target: str) -> None:
     echo(f"deleted the drafter of {target}")
 
 
-def _publish_head(ctx: Context, target: str) -> HeadRecord:
-    from decoding.models.errors import ModelError  # noqa: PLC0415
-
-    try:
-        return heads.publish_head(ctx, target)
-    except ModelError as error:
-        raise BasslineError(str(error)) from None
-
-
 def _publish_in_stack(ctx: Context, target: str) -> None:
     if not ctx.settings.embedded:
-        _publish_head(ctx, target)
+        heads.publish_head(ctx, target)
 
 
 def _check_or_import_head(target: str, source: str | None, json_file: str | None) -> None:
     from app.cli import training_prompts  # noqa: PLC0415
-    from decoding.models.errors import ModelError  # noqa: PLC0415
     from decoding.training import importing  # noqa: PLC0415
 
     make_context()
     service.require_model(target, "target")
-    try:
-        record = importing.import_or_measure_head(
-            target,
-            source,
-            training_prompts.iterate_statements(0),
-            lambda loaded: training_prompts.build_asking(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
-        )
-    except ModelError as error:
-        raise BasslineError(str(error)) from None
+    record = importing.import_or_measure_head(
+        target,
+        source,
+        training_prompts.iterate_statements(0),
+        lambda loaded: training_prompts.build_asking(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
+    )
     _show(record, json_file)
 
 
