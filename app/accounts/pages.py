@@ -11,7 +11,7 @@ from app.accounts import service, users
 from app.core.errors import BadInputError, BasslineError, NotFoundError, UnauthorizedError
 from app.core.states import Scope
 from app.web.http import web
-from app.web.http.security import USER_KEY, check_own_path, get_caller, require_scope
+from app.web.http.security import USER_KEY, choose_next_path, get_caller, require_scope
 
 if TYPE_CHECKING:
     from app.accounts.oidc import Provider
@@ -45,7 +45,7 @@ def sign_in() -> Response | tuple[str, int]:
     except UnauthorizedError as fault:
         return _login_page(name, target, {"password": str(fault)}), fault.status
     session.permanent = True
-    return redirect(check_own_path(target), 303)
+    return redirect(choose_next_path(target), 303)
 
 
 @bp.get("/login/oidc")
@@ -68,7 +68,7 @@ def finish_oidc() -> Response | tuple[str, int]:
         return _login_page("", target, {"oidc": str(fault)}), fault.status
     users.begin_session(web.get_context(), session, user)
     session.permanent = True
-    return redirect(check_own_path(target), 303)
+    return redirect(choose_next_path(target), 303)
 
 
 @bp.post("/logout")

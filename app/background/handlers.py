@@ -50,7 +50,7 @@ class JobAttempt:
         self._saved_at = self._reported_at = time.monotonic()
 
     @property
-    def seconds(self) -> float:
+    def seconds_since_save(self) -> float:
         """Since the last step was stored."""
         return time.monotonic() - self._saved_at
 
@@ -100,7 +100,7 @@ class JobAttempt:
     def _store(self, write: Callable[[Session], None] = lambda _: None, **values: Any) -> None:
         def store() -> None:
             with begin_short_transaction(self.ctx.database) as session:
-                self.lease.ownership.write(session, **self.progress, **values)
+                self.lease.row_claim.write(session, **self.progress, **values)
                 write(session)
 
         self.lease.store(store)
@@ -115,9 +115,9 @@ class Handler(Protocol):
     reads_input: bool = False
     """Whether it needs the file in `job.input`, which is dropped when the job ends."""
 
-    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any] | None:
-        """Does the job from `step.cursor` on. Returns its result. A BasslineError fails it: another attempt would end
-        the same way."""
+    def run(self, job: BackgroundJob, attempt: JobAttempt) -> dict[str, Any] | None:
+        """Does the job from `attempt.cursor` on. Returns its result. A BasslineError fails it: another attempt would
+        end the same way."""
 
     def is_wanted(self, ctx: Context, job: BackgroundJob) -> bool:
         """Whether the result is still of use, where no user waits for the job itself. Asked after each step.

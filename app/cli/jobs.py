@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import click
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from app.background import jobs as background
 from app.background.api import JobDocument, JobWithResult
@@ -58,7 +59,7 @@ def show(reference: str, json_file: str | None) -> None:
     """
     ctx = common.open_context()
     with ctx.database.read() as session:
-        document = JobWithResult.of(background.get_job(session, _find_id(ctx, reference))).model_dump(mode="json")
+        document = JobWithResult.of(background.get_job(session, _find_id(session, reference))).model_dump(mode="json")
     common.write_json(json_file, document)
     common.choose_console(json_file).print(
         common.build_pairs("", [(name, str(value)) for name, value in document.items()])
@@ -89,14 +90,15 @@ def retry(reference: str) -> None:
 
 def _change(reference: str, change: Callable[[Context, uuid.UUID], None], message: str) -> None:
     ctx = common.open_context()
-    change(ctx, _find_id(ctx, reference))
+    with ctx.database.read() as session:
+        job_id = _find_id(session, reference)
+    change(ctx, job_id)
     echo(message)
 
 
-def _find_id(ctx: Context, reference: str) -> uuid.UUID:
+def _find_id(session: Session, reference: str) -> uuid.UUID:
     begun = find_id_range(reference)
-    with ctx.database.read() as session:
-        ids = session.scalars(select(BackgroundJob.id).where(BackgroundJob.id.between(*begun))).all() if begun else ()
+    ids = session.scalars(select(BackgroundJob.id).where(BackgroundJob.id.between(*begun))).all() if begun else ()
     if len(ids) != 1:
         raise BadInputError(
             f"{len(ids)} jobs have an id that begins with {reference!r}: see `bassline jobs list`", "ID"

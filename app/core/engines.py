@@ -148,7 +148,7 @@ class EnginePool:
         return limit if self._proven_limit is None else min(limit, self._proven_limit)
 
     def _make_room(self, new: EngineSlot, limit: int) -> bool:
-        """Drops engines until `limit` bytes are held, with `new`, or no other may go. Returns whether any went."""
+        """Drops engines until at most `limit` bytes, with `new`, stay or no other may go. Returns whether any went."""
         with self._lock:
             went = self._drop_unused(new, limit)
         if went:

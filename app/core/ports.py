@@ -42,7 +42,7 @@ class Engine(Protocol):
 
     @property
     def infill_format(self) -> InfillFormat | None:
-        """How a model that can fill a gap is asked to, else None."""
+        """How to ask the model to fill a gap; None if it cannot."""
 
     def generate(
         self, request: Request, on_update: OnUpdate | None = None, should_cancel: ShouldCancel | None = None

@@ -213,7 +213,7 @@ def _build_tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str,
     if tab == "tasks":
         return _build_tasks_tab(repository.load_tasks_without_texts(get_session(), run.id), budget)
     if tab == "failures":
-        return {"causes": failure_messages.find_causes(get_session(), run.id), "most": failure_messages.MAX_SHOWN}
+        return {"causes": failure_messages.find_causes(get_session(), run.id), "max_shown": failure_messages.MAX_SHOWN}
     if tab == "timing":
         tasks = repository.load_tasks(get_session(), run.id)
         tables = clock.build_clock_tables(tasks, run.calibrations)
@@ -292,7 +292,7 @@ def _render_form(values: dict[str, str], errors: dict[str, str]) -> str:
         basic=[field for field in fields if not field.advanced],
         advanced={part: [one for one in fields if one.advanced and one.fieldset is part] for part in Fieldset},
         advanced_used=any(one.name in errors for one in fields if one.advanced) or "like" in request.args,
-        most=_estimate_longest(values),
+        longest=_estimate_longest(values),
     )
 
 

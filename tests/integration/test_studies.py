@@ -318,7 +318,7 @@ def test_the_embedded_form_works_a_pinned_study_to_its_end(ctx):
     if not ctx.database.is_sqlite:
         pytest.skip("the embedded form is SQLite's")
     Engines(ctx)
-    with EmbeddedWorkers(ctx, "study", foreground=True):
+    with EmbeddedWorkers(ctx, "study", pinned_only=True):
         study_id = service.submit(ctx, spec(), pinned_worker=ctx.worker_name)
         wait_for(lambda: study(ctx, study_id).state is RunState.FINISHED)
     assert each_sample_is_there_once(ctx)

@@ -45,7 +45,7 @@ def install_rate_limit(app: Flask) -> None:
 
 
 def limit_sign_ins(app: Flask) -> None:
-    """Limits the rate of attempts to sign in per address, once that view is registered."""
+    """Limits sign-in attempts per address; call it after the views are registered."""
     (limiter,) = app.extensions["limiter"]
     limited = limiter.limit(SIGN_INS, key_func=get_remote_address)
     for view in ("accounts.sign_in", "accounts.finish_oidc"):
