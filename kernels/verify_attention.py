@@ -244,13 +244,13 @@ def _dot(a, b, UPCAST: tl.constexpr):
     "query_start_ptr",
     "count_ptr",
     "length_ptr",
-    "blocks_ptr",
+    "page_table_ptr",
     "n_tokens",
     "window",
     "longest",
     "n_splits",
     "n_slots",
-    "blocks_stride",
+    "page_table_stride",
 )
 def _attend(  # noqa: PLR0915 (one tile from load to store)
     out_ptr,  # [n_parts, N, Hq, D], float32, or the queries' dtype where there is one part

@@ -153,17 +153,19 @@ class Trainer:
     @torch.no_grad()
     def _evaluate(self) -> None:
         K = self.head.n_proposed
-        matched, total, divergence = [0] * K, [0] * K, 0.0
+        matched, total = [0] * K, [0] * K
+        divergence, n_known = 0.0, 0
         for batch in self.documents.held_out_batches():
             with self._choose_precision():
                 steps = self.objective.steps(batch)
-            divergence += float(steps[0].divergence) * steps[0].n
+            divergence += float(steps[0].divergence) * steps[0].n_known
+            n_known += steps[0].n_known
             for j, step in enumerate(steps):
                 matched[j] += step.n_matched
                 total[j] += step.n
         match = [m / max(n, 1) for m, n in zip(matched, total, strict=True)]
         loss = sum(self._losses) / len(self._losses) if self._losses else None
-        self.curve.append(Evaluation(self.step, loss, divergence / max(total[0], 1), match))
+        self.curve.append(Evaluation(self.step, loss, divergence / max(n_known, 1), match))
         self._losses.clear()
         if self.best is self.curve[-1]:
             self._best = {name: tensor.detach().clone() for name, tensor in self.head.state_dict().items()}

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from decoding.attention.block_runner import BlockRunner
@@ -17,8 +21,9 @@ from decoding.request import Request, SamplingParams
 from decoding.training.collect import TextRecorder
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import build_head, read_output_rows
-from decoding.training.objective import Objective
+from decoding.training.objective import BlockPosition, Objective
 from decoding.training.recorder import RecordedText
+from decoding.training.trainer import Trainer
 
 PROMPTS = ["def add(a, b):\n    return", "x = [", "class A:\n    def f(self):\n"]
 
@@ -115,3 +120,19 @@ def test_a_perfect_head_has_no_divergence(
     (step,) = objective._compare(wanted, None, wanted.log_softmax(-1), torch.zeros(len(wanted)), [len(wanted)])
     assert float(step.divergence) == pytest.approx(0, abs=1e-6)
     assert step.n_matched == step.n == len(wanted)
+
+
+def test_an_evaluations_divergence_is_the_mean_over_the_tokens_that_the_head_can_propose(tmp_path: Path) -> None:
+    """A batch counts as its known positions do: not at all if it has none."""
+    batches = [
+        BlockPosition(torch.tensor(mean), torch.tensor(0.0), n_matched=1, n_known=n_known, n=10)
+        for mean, n_known in ((2.0, 1), (6.0, 3), (0.0, 0))
+    ]
+    head: Any = nn.Module()
+    head.fc, head.n_proposed = nn.Linear(1, 1), 1
+    objective: Any = SimpleNamespace(steps=lambda batch: [batch])
+    documents: Any = SimpleNamespace(held_out_batches=lambda: batches)
+    trainer = Trainer(head, objective, documents, 0, tmp_path / "checkpoint.pt")
+    trainer.run()
+    assert trainer.best.divergence == pytest.approx(5.0)
+    assert trainer.best.match == [0.1]
