@@ -23,7 +23,6 @@ from app.language_models import drafters, heads, service
 if TYPE_CHECKING:
     from decoding.models.trained_heads import HeadRecord
 
-_GIB = 2**30
 target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
 
 
@@ -126,7 +125,7 @@ def train(
         work = WorkFolder(target)
         if restart:
             work.remove()
-        plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
+        plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * 10**9))
         with hold_command(ctx, "train_drafter", target, target) as step, TrainingProgress(step) as progress:
             progress.note(f"uses up to {max_disk:g} GB in {work.path}; only the drafter remains afterwards")
             record = DrafterTraining(

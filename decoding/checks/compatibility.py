@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import PreTrainedModel
 
 from decoding.attention.backends import NAMES, OWN
 from decoding.attention.choice import pick_attention
@@ -63,7 +62,7 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
     by row, and reports the choice to `on_progress`, or else to the log, in one line. Raises IncompatibleModelError with
     the reasons where none agrees with the model.
     """
-    _require_known_states(loaded)
+    _require_known_states(loaded, is_known=install_recurrence(loaded.model) > 0)
     texts, rounds = _make_texts(loaded), _NotingRounds()
     with _use_narrow_windows(loaded.model):
         alone = [_compute_alone(loaded, text) for text in texts]
@@ -79,15 +78,6 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
         (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
     if (failure := get_flat_failure(loaded.model)) is not None:
         (on_progress or _log.warning)(f"{loaded.name}: runs by transformers' own forward, more slowly ({failure})")
-
-
-def _list_forwards(model: PreTrainedModel) -> Iterator[tuple[bool, bool]]:
-    """Yield (whether the forward is flat, whether the cache gathers), the fastest forward first."""
-    forbid_flat_forward(model, None)
-    if FlatForward.suits(model):
-        yield True, False
-    yield False, False
-    yield False, True
 
 
 def _require_causal(loaded: LoadedModel, text: list[int], alone: torch.Tensor) -> None:
@@ -127,19 +117,21 @@ def _choose_forward(
     texts: list[list[int]],
     alone: list[torch.Tensor],
 ) -> str | None:
-    """Let the model use the first forward that is right; return what is wrong with the last one if none is."""
-    reason = None
-    for is_flat, gathers in _list_forwards(loaded.model):
-        if not is_flat and FlatForward.suits(loaded.model):
-            forbid_flat_forward(loaded.model, reason)
+    """Let the model use the fastest forward that is right; return what is wrong with the last one if none is."""
+
+    def try_forward(*, gathers: bool) -> str | None:
         setattr(loaded.model, GATHERS, gathers)
         runner = kind(loaded.model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
         if isinstance(runner.cache, RecurrentCache):
             runner.cache.rounds = rounds
-        reason = _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
-        if reason is None:
+        return _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
+
+    forbid_flat_forward(loaded.model, None)
+    if FlatForward.suits(loaded.model):
+        if (reason := try_forward(gathers=False)) is None:
             return None
-    return reason
+        forbid_flat_forward(loaded.model, reason)
+    return try_forward(gathers=False) and try_forward(gathers=True)
 
 
 class _NotingRounds:
@@ -178,12 +170,11 @@ def _format_refusal(loaded: LoadedModel, attention: str, reasons: list[str]) -> 
     )
 
 
-def _require_known_states(loaded: LoadedModel) -> None:
+def _require_known_states(loaded: LoadedModel, *, is_known: bool) -> None:
     """Raise IncompatibleModelError for a model whose configuration says that it remembers in another way.
 
-    Recurrent layers that we know are given our functions.
+    `is_known` says whether it has recurrent layers that call our functions.
     """
-    is_known = install_recurrence(loaded.model) > 0
     layers = set(getattr(loaded.model.config.get_text_config(), "layer_types", None) or ()) - _KNOWN_LAYER_TYPES
     if is_known:
         layers -= _RECURRENT_LAYERS
@@ -201,16 +192,15 @@ def _use_narrow_windows(model: Any) -> Iterator[None]:
     """Make the sliding windows of a model so narrow that a short row goes past them."""
     config = model.config.get_text_config()
     window = getattr(config, "sliding_window", None)
-    holders = [config, *(module for module in model.modules() if getattr(module, "sliding_window", None) == window)]
-    if window:
-        for holder in holders:
-            holder.sliding_window = _WINDOW
+    modules = [module for module in model.modules() if getattr(module, "sliding_window", None) == window]
+    holders = [config, *modules] if window else []
+    for holder in holders:
+        holder.sliding_window = _WINDOW
     try:
         yield
     finally:
-        if window:
-            for holder in holders:
-                holder.sliding_window = window
+        for holder in holders:
+            holder.sliding_window = window
 
 
 def _list_candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:

@@ -57,8 +57,8 @@ def write(head: DFlash, folder: Path, target: LlamaConfig) -> None:
     """Write a head into a folder, in bfloat16, with the names of published heads."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {
-        name: tensor.bfloat16() if tensor.is_floating_point() else tensor
-        for name, tensor in _collect_state(head).items()
+        name: (tensor.bfloat16() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()
+        for name, tensor in head.state_dict().items()
     }
     save_tensors(state, folder / WEIGHTS)
     shape = head.shape
@@ -75,10 +75,6 @@ def write(head: DFlash, folder: Path, target: LlamaConfig) -> None:
         "torch_dtype": "bfloat16",
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def _collect_state(head: DFlash) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in head.state_dict().items()}
 
 
 def _load_weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -14,7 +14,6 @@ from torch import nn
 
 from decoding.models import int8
 from decoding.models.blocks import QKV, AttentionInputs, ForwardSteps, KVLayer, apply_rms_norm
-from decoding.models.fusion import FusedPart
 from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, CompiledGraph, Graph
 from decoding.models.packing import PackedLayer, replace_linears
 
@@ -74,7 +73,7 @@ class Int8Blocks:
                 return graph.compile(graph.add("Add", x, added))
             normed, x = _add_and_norm(graph, x, added, after.input_layernorm)
             outputs.append(x)
-        joint = int8.add_linear(graph, normed, _join_linears(after.self_attn.q_proj))
+        joint = int8.add_linear(graph, normed, after.self_attn.q_proj.fused.linear)
         sizes = graph.constant([(self._n_queries + self._n_keys) * self._size, self._n_keys * self._size])
         unrotated, values = graph.add_many("Split", 2, joint, sizes, axis=1)
         unrotated = graph.add("Unsqueeze", unrotated, graph.constant([0]))
@@ -125,12 +124,8 @@ class ReleasedLinear(PackedLayer):
         return self._n_bytes
 
 
-def _join_linears(part: FusedPart) -> nn.Linear:
-    return part.fused.linear
-
-
 def _add_mlp(graph: Graph, x: str, mlp: Any) -> str:
-    both = int8.add_linear(graph, x, _join_linears(mlp.gate_proj))
+    both = int8.add_linear(graph, x, mlp.gate_proj.fused.linear)
     size = mlp.down_proj.in_features
     gate, up = graph.add_many("Split", 2, both, graph.constant([size, size]), axis=1)
     silu = graph.add("QuickGelu", gate, domain=ORT, alpha=1.0)

@@ -95,40 +95,35 @@ class Collection:
         if not own:
             return None
         invented = self.shards.infos[-1].invented if number else []
-        asked = [
-            statement for statement in self._merge_statements(own, invented) if not self.overlap.shares(statement.text)
-        ]
-        requests = [self._request(f"{number}/{i}", one) for i, one in enumerate(asked)]
-        fits = [self._is_short_enough(request) for request in requests]
-        asked = [one for one, fit in zip(asked, fits, strict=True) if fit]
-        requests = [one for one, fit in zip(requests, fits, strict=True) if fit]
+        statements = own + [Statement("instruction", text) for text in dict.fromkeys(invented)]
+        new = [statement for statement in statements if not self.overlap.shares(statement.text)]
+        pairs = [(statement, self._request(f"{number}/{i}", statement)) for i, statement in enumerate(new)]
+        asked = [(statement, request) for statement, request in pairs if self._is_short_enough(request)]
         inventing = (
             [self._build_invention(f"{number}/new/{i}") for i in range(N_INVENTED)] if self.asking.opening else []
         )
-        done = record(self.target, self.taps, [*requests, *inventing], self.on_tokens, self.should_stop)
+        done = record(
+            self.target, self.taps, [*(request for _, request in asked), *inventing], self.on_tokens, self.should_stop
+        )
         if self.should_stop():
             return None
-        answers = done[: len(requests)]
+        answers = done[: len(asked)]
         kept = [
             recording
-            for one, (text, recording) in zip(asked, answers, strict=True)
-            if recording is not None and not self.overlap.shares(f"{one.text}\n{text}")
+            for (statement, _), (text, recording) in zip(asked, answers, strict=True)
+            if recording is not None and not self.overlap.shares(f"{statement.text}\n{text}")
         ]
         info = ShardInfo(
-            n_prompts=len(own) + len(invented),
+            n_prompts=len(statements),
             n_tokens=sum(len(recording.outputs) for recording in kept),
             n_documents=len(kept),
-            dropped_prompts=sum(self.overlap.shares(one.text) for one in self._merge_statements(own, invented)),
+            dropped_prompts=len(statements) - len(new),
             dropped_texts=sum(recording is not None for _, recording in answers) - len(kept),
             seconds=time.monotonic() - started,
-            invented=[self.asking.beginning + text for text, _ in done[len(requests) :] if text.strip()],
+            invented=[self.asking.beginning + text for text, _ in done[len(asked) :] if text.strip()],
         )
         self.shards.add(kept, info)
         return info
-
-    @staticmethod
-    def _merge_statements(own: list[Statement], invented: list[str]) -> list[Statement]:
-        return own + [Statement("instruction", text) for text in dict.fromkeys(invented)]
 
     def _request(self, name: str, statement: Statement) -> Request:
         rendered = self.asking.render(statement)
@@ -157,5 +152,5 @@ class Collection:
         return int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()[:4], "big")
 
     def _is_short_enough(self, request: Request) -> bool:
-        n_tokens = len(self.target.tokenizer(request.prompt)["input_ids"])
+        n_tokens = len(encode_prompt(self.target, request.prompt))
         return n_tokens <= LONGEST_PROMPT and n_tokens < self.target.context_length

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from decoding.models import registry
+from decoding.models.progress import format_bytes
 from decoding.request import RequestError
 from kernels.cache import cache_folder
-
-_GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class WorkFolder:
         free = shutil.disk_usage(self.path).free
         if free < wanted.max_bytes:
             raise RequestError(
-                f"the training data may take {wanted.max_bytes / _GIB:.1f} GB, and {free / _GIB:.1f} GB are free in"
+                f"the training data may take {format_bytes(wanted.max_bytes)}, and {format_bytes(free)} are free in"
                 f" {self.path}: give a smaller --max-disk"
             )
         self.write(wanted)

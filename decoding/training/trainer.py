@@ -196,5 +196,3 @@ class Trainer:
         self._best = state["best"]
         self._losses = state["losses"]
         self.curve = [Evaluation(**one) for one in state["curve"]]
-        for one in self.curve:
-            self.on_evaluation(one)

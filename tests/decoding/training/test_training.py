@@ -183,9 +183,9 @@ def test_a_training_that_goes_on_keeps_the_weights_that_its_text_was_begun_with(
 def test_it_refuses_to_begin_without_room_and_keeps_to_what_it_was_given(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(RequestError, match="GB are free"):
+    with pytest.raises(RequestError, match=r"may take 1152921504\.61 GB, and .* GB are free"):
         training(place, max_bytes=2**60).run()
-    with pytest.raises(RequestError, match=r"a part of its training data may take 0\.02 GB: give a larger --max-disk"):
+    with pytest.raises(RequestError, match=r"a part of the training data may take \d+ MB: give a larger --max-disk"):
         training(place, max_bytes=2**20).run()
     make_small(monkeypatch)
     bound = int(2.7 * 2**20)
