@@ -131,7 +131,7 @@ def train(
             record = DrafterTraining(
                 plan,
                 lambda: training_prompts.iterate_statements(seed),
-                lambda loaded: training_prompts.build_asking(
+                lambda loaded: training_prompts.build_prompt_builder(
                     loaded.tokenizer, has_chat_template=loaded.has_chat_template
                 ),
                 training_prompts.list_evaluated_texts(ctx),
@@ -259,7 +259,9 @@ def _check_or_import_head(target: str, source: str | None, json_file: str | None
             target,
             source,
             training_prompts.iterate_statements(0),
-            lambda loaded: training_prompts.build_asking(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
+            lambda loaded: training_prompts.build_prompt_builder(
+                loaded.tokenizer, has_chat_template=loaded.has_chat_template
+            ),
         )
     except ModelError as error:
         raise BasslineError(str(error)) from None

@@ -1,7 +1,7 @@
 """Whether the engine decodes a model as the model does alone: tried when the model is loaded.
 
 The engine packs rows of different lengths into one forward and rolls back by not committing. That holds for a model
-whose only states are the keys and values of its cache and of recurrent layers that we know (`attention/recurrence.py`),
+whose only states are keys and values and those of recurrent layers that we know (`attention/recurrence.py`),
 and whose attention sees what ours sees. No flag of transformers
 says so: a state kept in a module, a mask in chunks, a convolution over packed tokens all give fluent, wrong text. So
 each model first decodes three short rows and is compared with itself alone, with its sliding windows narrowed so that
@@ -63,15 +63,15 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
     the reasons where none agrees with the model.
     """
     _require_known_states(loaded, is_known=install_recurrence(loaded.model) > 0)
-    texts, rounds = _make_texts(loaded), _NotingRounds()
+    texts, recorder = _make_texts(loaded), _ExampleRecorder()
     with _use_narrow_windows(loaded.model):
         alone = [_compute_alone(loaded, text) for text in texts]
         if not all(logits.isfinite().all() for logits in alone):
             return  # The engine stops such a model at its first round, with an error of its own.
         _require_causal(loaded, texts[1], alone[1])
-        name, reasons = _choose_backend(loaded, attention, rounds, texts, alone)
+        name, reasons = _choose_backend(loaded, attention, recorder, texts, alone)
         if is_recurrent(loaded.model) and has_kernel(loaded.device):
-            _try_kernel(loaded, rounds, texts, alone)
+            _try_kernel(loaded, recorder, texts, alone)
     if name == OWN.name or reasons:
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
         how = "one row after the other, more slowly" if name == OWN.name else f"with attention {name!r}"
@@ -91,7 +91,7 @@ def _require_causal(loaded: LoadedModel, text: list[int], alone: torch.Tensor) -
 
 
 def _choose_backend(
-    loaded: LoadedModel, attention: str, rounds: _NotingRounds, texts: list[list[int]], alone: list[torch.Tensor]
+    loaded: LoadedModel, attention: str, recorder: _ExampleRecorder, texts: list[list[int]], alone: list[torch.Tensor]
 ) -> tuple[str, list[str]]:
     """Let the model use the first backend that decodes as it does alone; return its name, and what others did wrong.
 
@@ -103,7 +103,7 @@ def _choose_backend(
         with silence_transformers():
             loaded.model.set_attn_implementation(own if name == OWN.name else NAMES[name])
         kind = RowByRowRunner if name == OWN.name else ModelRunner
-        reason = _choose_forward(loaded, kind, rounds, texts, alone)
+        reason = _choose_forward(loaded, kind, recorder, texts, alone)
         if reason is None:
             return name, reasons
         reasons.append(f"with attention {name!r} {reason}")
@@ -113,7 +113,7 @@ def _choose_backend(
 def _choose_forward(
     loaded: LoadedModel,
     kind: type[ModelRunner],
-    rounds: _NotingRounds,
+    recorder: _ExampleRecorder,
     texts: list[list[int]],
     alone: list[torch.Tensor],
 ) -> str | None:
@@ -123,7 +123,7 @@ def _choose_forward(
         setattr(loaded.model, GATHERS, gathers)
         runner = kind(loaded.model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
         if isinstance(runner.cache, RecurrentCache):
-            runner.cache.rounds = rounds
+            runner.cache.recurrence = recorder
         return _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
 
     forbid_flat_forward(loaded.model, None)
@@ -134,8 +134,8 @@ def _choose_forward(
     return try_forward(gathers=False) and try_forward(gathers=True)
 
 
-class _NotingRounds:
-    """Rounds by PyTorch, which keep an example of each form of tokens that the layers of a model bring."""
+class _ExampleRecorder:
+    """The recurrence by PyTorch, which keeps an example of each form of tokens that the layers of a model bring."""
 
     advance_states = staticmethod(recurrence.advance_states)
 
@@ -150,9 +150,11 @@ class _NotingRounds:
         return recurrence.run_tokens(states, rows, tokens)
 
 
-def _try_kernel(loaded: LoadedModel, rounds: _NotingRounds, texts: list[list[int]], alone: list[torch.Tensor]) -> None:
+def _try_kernel(
+    loaded: LoadedModel, recorder: _ExampleRecorder, texts: list[list[int]], alone: list[torch.Tensor]
+) -> None:
     """Let the kernel compute the rounds of a hybrid if it is right for its forms of tokens, and decodes as PyTorch."""
-    model, forms = loaded.model, rounds.examples.values()
+    model, forms = loaded.model, recorder.examples.values()
     use_kernel(model, next(filter(None, (check.check_recurrence(like, loaded.device) for like in forms)), None))
     if get_kernel_failure(model) is None:
         runner = ModelRunner(model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from transformers import LlamaConfig
 
 from decoding.models.dflash import DFlash, DFlashShape
-from decoding.models.dflash_config import ARCHITECTURE, MASK, OWN, TAP_IDS, HeadConfig, make_refusal, parse
+from decoding.models.dflash_config import ARCHITECTURE, DFLASH_CONFIG, MASK, TAP_IDS, HeadConfig, make_refusal, parse
 from decoding.models.errors import ModelError, get_first_line
 from decoding.models.head_checks import require_sound
 from decoding.models.head_folder import CONFIG, WEIGHTS
@@ -67,7 +67,7 @@ def write(head: DFlash, folder: Path, target: LlamaConfig) -> None:
         "architectures": [ARCHITECTURE],
         "model_type": "qwen3",
         "block_size": shape.block,
-        OWN: {MASK: shape.mask_token, TAP_IDS: [tap - 1 for tap in shape.taps]},
+        DFLASH_CONFIG: {MASK: shape.mask_token, TAP_IDS: [tap - 1 for tap in shape.taps]},
         "num_target_layers": target.num_hidden_layers,
         "vocab_size": target.vocab_size,
         "draft_vocab_size": shape.n_drafted,
@@ -86,10 +86,10 @@ def _load_weights(folder: Path) -> dict[str, torch.Tensor]:
         loaded = load_file(file)
     except Exception as error:  # a damaged file can raise anything
         raise make_refusal(f"its {WEIGHTS} cannot be read ({get_first_line(error)})") from error
-    return {name: _require_dense(name, tensor) for name, tensor in loaded.items()}
+    return {name: _require_dtype(name, tensor) for name, tensor in loaded.items()}
 
 
-def _require_dense(name: str, tensor: torch.Tensor) -> torch.Tensor:
+def _require_dtype(name: str, tensor: torch.Tensor) -> torch.Tensor:
     """The tensor, if its dtype is one that a tensor of this name may have."""
     if tensor.dtype not in {"d2t": _INTEGERS}.get(name, _FLOATS):
         raise make_refusal(f"its tensor {name} has the dtype {str(tensor.dtype).removeprefix('torch.')}")

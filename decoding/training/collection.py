@@ -13,8 +13,8 @@ from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from decoding.state.request_state import encode_prompt
-from decoding.training.collect import record
 from decoding.training.overlap import OverlapFilter
+from decoding.training.record_texts import record
 from decoding.training.shards import ShardInfo, Shards
 from decoding.training.statements import Statement
 
@@ -48,22 +48,22 @@ class PromptBuilder:
     """How a target is asked: `render` makes a prompt of a statement.
 
     `opening` is the beginning of a user's message that the target is to finish itself; None for a model that was not
-    trained to converse. `beginning` are its last words, which belong to the instruction.
+    trained to converse. `instruction_start` are its last words, which belong to the instruction.
     """
 
     render: Callable[[Statement], RenderedPrompt]
     opening: str | None = None
-    beginning: str = ""
+    instruction_start: str = ""
 
 
 def choose_fitting_prompts(
-    target: LoadedModel, asking: PromptBuilder, statements: Iterable[Statement], n: int, n_answer: int
+    target: LoadedModel, prompt_builder: PromptBuilder, statements: Iterable[Statement], n: int, n_answer: int
 ) -> list[str]:
     """Return the prompts of the first `n` statements that leave the target room for an answer of `n_answer` tokens.
 
     Raises ModelError if there are none.
     """
-    rendered = (asking.render(statement).prompt for statement in islice(statements, _MOST_RENDERED))
+    rendered = (prompt_builder.render(statement).prompt for statement in islice(statements, _MOST_RENDERED))
     room = target.context_length - n_answer
     if found := [*islice((prompt for prompt in rendered if len(encode_prompt(target, prompt)) <= room), n)]:
         return found
@@ -81,7 +81,7 @@ class Collection:
     taps: Sequence[int]
     shards: Shards
     statements: Callable[[], Iterator[Statement]]
-    asking: PromptBuilder
+    prompt_builder: PromptBuilder
     overlap: OverlapFilter
     seed: int = 0
     should_stop: Callable[[], bool] = field(default=lambda: False)
@@ -100,7 +100,9 @@ class Collection:
         pairs = [(statement, self._request(f"{number}/{i}", statement)) for i, statement in enumerate(new)]
         asked = [(statement, request) for statement, request in pairs if self._is_short_enough(request)]
         inventing = (
-            [self._build_invention(f"{number}/new/{i}") for i in range(N_INVENTED)] if self.asking.opening else []
+            [self._build_invention(f"{number}/new/{i}") for i in range(N_INVENTED)]
+            if self.prompt_builder.opening
+            else []
         )
         done = record(
             self.target, self.taps, [*(request for _, request in asked), *inventing], self.on_tokens, self.should_stop
@@ -120,13 +122,13 @@ class Collection:
             dropped_prompts=len(statements) - len(new),
             dropped_texts=sum(recording is not None for _, recording in answers) - len(kept),
             seconds=time.monotonic() - started,
-            invented=[self.asking.beginning + text for text, _ in done[len(asked) :] if text.strip()],
+            invented=[self.prompt_builder.instruction_start + text for text, _ in done[len(asked) :] if text.strip()],
         )
         self.shards.add(kept, info)
         return info
 
     def _request(self, name: str, statement: Statement) -> Request:
-        rendered = self.asking.render(statement)
+        rendered = self.prompt_builder.render(statement)
         number = self._derive_seed(name)
         temperature = TEMPERATURES[number % len(TEMPERATURES)]
         return Request(
@@ -138,9 +140,9 @@ class Collection:
         )
 
     def _build_invention(self, name: str) -> Request:
-        assert self.asking.opening is not None
+        assert self.prompt_builder.opening is not None
         return Request(
-            self.asking.opening,
+            self.prompt_builder.opening,
             sampling=SamplingParams(1.0),  # so that they differ
             seed=self._derive_seed(name),
             max_new_tokens=_LONGEST_INVENTION,

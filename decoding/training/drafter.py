@@ -70,7 +70,7 @@ class DrafterTraining:
     `make_prompt_builder` returns how to ask the loaded target; `tasks` are the texts of evaluated tasks to keep out.
     """
 
-    plan: Plan
+    wanted_plan: Plan
     statements: Callable[[], Iterator[Statement]]
     make_prompt_builder: Callable[[LoadedModel], PromptBuilder]
     tasks: list[str]
@@ -81,8 +81,8 @@ class DrafterTraining:
 
         Raises TrainingStoppedError, ModelError for a target that no head suits, RequestError for wrong options.
         """
-        self._work = WorkFolder(self.plan.target)
-        self._plan = self._work.open(self.plan)
+        self._work = WorkFolder(self.wanted_plan.target)
+        self._plan = self._work.open(self.wanted_plan)
         self._shards = Shards(self._work.shards)
         if self._plan.n_shards is None:
             self._collect()
@@ -91,7 +91,7 @@ class DrafterTraining:
         return record
 
     def _decide(self, plan: Plan) -> Plan:
-        self._work.write(plan)
+        self._work.write_plan(plan)
         self._plan = plan
         return plan
 

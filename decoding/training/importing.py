@@ -21,9 +21,9 @@ from decoding.models.trained_heads import HeadRecord
 from decoding.prepare import load_unpacked, refuse_own_attention
 from decoding.request import Request, SamplingParams
 from decoding.training import measure
-from decoding.training.collect import record
 from decoding.training.collection import PromptBuilder, choose_fitting_prompts
 from decoding.training.initial import read_output_rows
+from decoding.training.record_texts import record
 from decoding.training.statements import Statement
 
 _N_PROMPTS = 8

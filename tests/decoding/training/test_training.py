@@ -154,7 +154,7 @@ def test_stopped_it_goes_on_with_the_same_options_and_refuses_others(n: int, pla
         training(place, Impatient(n)).run()
     with pytest.raises(RequestError, match=r"interrupted that had epochs 2: give the same options"):
         training(place, epochs=4).run()
-    assert WorkFolder(str(place / "model")).plan() is not None
+    assert WorkFolder(str(place / "model")).read_plan() is not None
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,10 @@ def record(
     texts = [""] * len(requests)
     costs = Costs()
     store = KVStore(target.device, PAGE_SIZE[target.device.type])
-    kinds, state_bytes = measure_cache(RecordingRunner(target.model, target.vocab_size, 1, max_tokens=1, taps=taps))
+    specs, state_bytes = measure_cache(RecordingRunner(target.model, target.vocab_size, 1, max_tokens=1, taps=taps))
     max_tokens = target.context_length + MAX_DRAFT_LENGTH + 1
     n_tokens = MAX_ROWS * (max_tokens + store.page_size)
-    (pool,) = store.divide([kinds], n_tokens, 0, state_bytes=state_bytes, max_rows=MAX_ROWS)
+    (pool,) = store.divide([specs], n_tokens, 0, state_bytes=state_bytes, max_rows=MAX_ROWS)
     runner = RecordingRunner(
         target.model, target.vocab_size, MAX_ROWS, pool=pool, max_tokens=max_tokens, cost=costs.prompts[0], taps=taps
     )

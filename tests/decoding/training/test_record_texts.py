@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerFast
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.prepare import load_model
 from decoding.request import Request, SamplingParams
-from decoding.training.collect import record
 from decoding.training.collection import LONGEST_PROMPT, Collection
+from decoding.training.record_texts import record
 from tests.decoding.conftest import tiny_qwen2
 
 TAPPED = (0, 1, 1)
