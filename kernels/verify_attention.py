@@ -102,7 +102,7 @@ def attend_split(
 
 
 def _choose_n_splits(q: torch.Tensor, k: torch.Tensor, n_slots: int, max_count: int, n_rows: int) -> int:
-    """Return the number of programs that share a row's keys, `n_slots` at most, without reading from the device."""
+    """Return how many programs share a row's keys, at most `n_slots` of them; reads nothing from the device."""
     Hkv, _, D = k.shape[1:]
     n_tiles = math.ceil(max(max_count, 1) * q.shape[1] / Hkv / _choose_max_block_m(D))
     wanted = math.ceil(_PROGRAMS_PER_MULTIPROCESSOR * count_multiprocessors(q.device) / (n_rows * Hkv * n_tiles))

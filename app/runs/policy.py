@@ -27,7 +27,7 @@ from app.runs.models import EVALUATION, Run, RunTask
 class PendingWork:
     """A run with a job that waits for a step; without `run_task_id` any waiting job of it will do.
 
-    `key` takes turns as one: a study's arms do. `jobs_in_progress` counts the jobs that workers have claimed for the
+    Runs of one `key` share turns, as arms do. `jobs_in_progress` counts the jobs that workers have claimed for the
     step.
     """
 
@@ -115,7 +115,7 @@ _loading = threading.Lock()
 def register(load: Callable[[], Sequence[Policy]]) -> None:
     """Registers this process's policies, loaded by `load`.
 
-    It is called when a policy is needed for the first time: most commands need none, and no time to import them.
+    It is called when a policy is first needed: most commands need none, and should not wait for the imports.
     """
     _loaders[:] = [load]
 

@@ -124,22 +124,22 @@ class RunnerPool:
     def _make_pools(self, head: LoadedHead | None) -> list[PagePool]:
         """Return the pages of each model and of the head; a row-by-row model has nothing in its pages."""
         measured = [
-            model.measured_once(f"what a cache holds, taps {taps}", partial(_measure_cache, model, taps))
+            model.compute_once(f"what a cache holds, taps {taps}", partial(_measure_cache, model, taps))
             for model, taps in zip(self._models, (self._taps, ()), strict=False)
         ]
-        kinds = [each for each, _ in measured]
+        specs = [each for each, _ in measured]
         if head is not None:
-            kinds.append(head.head.kinds)
+            specs.append(head.head.buffer_specs)
         rows = max(round_up_rows(self._max_batch), MAX_SERVED)
         pools = self._store.divide(
-            kinds,
+            specs,
             rows * (self._max_tokens + self._store.page_size),
             _IDLE_BYTES,
             state_bytes=measured[0][1],
             max_rows=rows,
         )
         packed = [get_backend(model.model) != OWN for model in self._models] + [True]
-        for pool, each, has_pages in zip(pools, kinds, packed, strict=False):
+        for pool, each, has_pages in zip(pools, specs, packed, strict=False):
             if self._models[0].device.type != "cpu" and has_pages:
                 pool.allocate(each)
         return pools

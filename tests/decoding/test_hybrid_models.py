@@ -36,9 +36,9 @@ from decoding.models.trained_heads import HeadRecord
 from decoding.models.trained_heads import prepare_head as ready_head
 from decoding.prepare import refuse_recurrent_draft
 from decoding.request import Completion, Request, RequestError, SamplingParams
-from decoding.training.collect import MAX_ROWS, TextRecorder
 from decoding.training.initial import build_head
-from kernels import recurrent_rounds
+from decoding.training.text_recorder import MAX_ROWS, TextRecorder
+from kernels import triton_recurrence
 from tests.decoding.conftest import disturbed, tiny_qwen2
 from tests.decoding.hybrids import DENSE, HYBRIDS, KINDS, N_TOKENS, OTHERS, QUICK, HalfWrong
 from tests.decoding.test_architectures import PROMPTS, REFUSED, alone, fitted, random_model
@@ -236,9 +236,9 @@ def test_a_kernel_that_is_wrong_is_not_used(loaded: Load, monkeypatch: pytest.Mo
     pytest.importorskip("triton")
     monkeypatch.setattr(compatibility, "has_kernel", lambda _: True)
     settings = HYBRIDS["qwen3_5"] | {"linear_num_value_heads": 4}
-    right = recurrent_rounds.run_tokens
+    right = triton_recurrence.run_tokens
     target = fitted(loaded, random_model(settings), attention="sdpa")
-    assert recurrence.get_rounds(target.model) is recurrent_rounds
+    assert recurrence.get_recurrence(target.model) is triton_recurrence
     assert self_check.check_kernels(target) == {}
 
     def fail(*_: object) -> None:
@@ -248,9 +248,9 @@ def test_a_kernel_that_is_wrong_is_not_used(loaded: Load, monkeypatch: pytest.Mo
         (lambda *args: (right(*args)[0] * 1.01, right(*args)[1]), "differs from its reference"),
         (fail, "no such instruction"),
     ):
-        monkeypatch.setattr(recurrent_rounds, "run_tokens", wrong)
+        monkeypatch.setattr(triton_recurrence, "run_tokens", wrong)
         target = fitted(loaded, random_model(settings), attention="sdpa")
-        assert recurrence.get_rounds(target.model) is kernels.recurrence
+        assert recurrence.get_recurrence(target.model) is kernels.recurrence
         assert why in self_check.check_kernels(target)["recurrence"]
 
 

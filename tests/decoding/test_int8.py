@@ -210,9 +210,9 @@ def test_weights_are_unsigned_only_on_a_cpu_whose_products_of_bytes_overflow(mon
     (options,) = seen
     if has_vnni:
         with pytest.raises(RuntimeError):
-            options.get_session_config_entry(onnx_graph.PRECISE)
+            options.get_session_config_entry(onnx_graph.PRECISION_OPTION)
     else:
-        assert options.get_session_config_entry(onnx_graph.PRECISE) == "1"
+        assert options.get_session_config_entry(onnx_graph.PRECISION_OPTION) == "1"
 
 
 class Observed(TorchDispatchMode):

@@ -18,11 +18,11 @@ from decoding.attention.taps import TAPS
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
-from decoding.training.collect import TextRecorder
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import build_head, read_output_rows
 from decoding.training.objective import BlockPosition, Objective
 from decoding.training.recorder import RecordedText
+from decoding.training.text_recorder import TextRecorder
 from decoding.training.trainer import Trainer
 
 PROMPTS = ["def add(a, b):\n    return", "x = [", "class A:\n    def f(self):\n"]
@@ -47,7 +47,7 @@ def seen_by(
     monkeypatch.setattr(network, "outputs", lambda x: states.append(computed(x)) or states[-1])
     monkeypatch.setattr(network, "add_markov_logits", lambda *given: logits.append(chained(*given)) or logits[-1])
     embedding = target.model.get_input_embeddings()
-    Objective(network, embedding, read_output_rows(target, network.token_ids)).steps(batch, phase)
+    Objective(network, embedding, read_output_rows(target, network.token_ids)).compute_positions(batch, phase)
     monkeypatch.undo()
     return states, logits[0]
 
@@ -130,7 +130,7 @@ def test_an_evaluations_divergence_is_the_mean_over_the_tokens_that_the_head_can
     ]
     head: Any = nn.Module()
     head.fc, head.n_proposed = nn.Linear(1, 1), 1
-    objective: Any = SimpleNamespace(steps=lambda batch: [batch])
+    objective: Any = SimpleNamespace(compute_positions=lambda batch: [batch])
     documents: Any = SimpleNamespace(held_out_batches=lambda: batches)
     trainer = Trainer(head, objective, documents, 0, tmp_path / "checkpoint.pt")
     trainer.run()

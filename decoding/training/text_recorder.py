@@ -57,10 +57,10 @@ class TextRecorder:
         self._target = target
         self._costs = Costs()
         store = KVStore(target.device, PAGE_SIZE[target.device.type])
-        kinds, state_bytes = measure_cache(RecordingRunner(target.model, target.vocab_size, 1, max_tokens=1, taps=taps))
+        specs, state_bytes = measure_cache(RecordingRunner(target.model, target.vocab_size, 1, max_tokens=1, taps=taps))
         max_tokens = target.context_length + MAX_DRAFT_LENGTH + 1
         n_tokens = MAX_ROWS * (max_tokens + store.page_size)
-        (pool,) = store.divide([kinds], n_tokens, 0, state_bytes=state_bytes, max_rows=MAX_ROWS)
+        (pool,) = store.divide([specs], n_tokens, 0, state_bytes=state_bytes, max_rows=MAX_ROWS)
         runner = RecordingRunner(
             target.model,
             target.vocab_size,
@@ -76,7 +76,7 @@ class TextRecorder:
             graphs = target.device.type == "cuda" and supports_graphs(target)
         rounds = VerifyGraphs(runner, rule, uses_kernel="accept" not in target.disabled) if graphs else None
         if rounds is not None:
-            pool.allocate(kinds)  # graphs read and write where it stays
+            pool.allocate(specs)  # graphs read and write where it stays
             with torch.inference_mode():
                 rounds.prepare(MAX_ROWS, 0)
         self._runners = Runners(TargetRunner(runner, rule, rounds), None, store.open([runner.cache]))
