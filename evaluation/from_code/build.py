@@ -56,7 +56,7 @@ from evaluation.from_code.unstated import BodyConstant, find_attribute_names, fi
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-14"
+BUILDER = "from-code-15"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"

@@ -187,7 +187,8 @@ def _describe_effect(case: Case) -> tuple[object, ...]:
 def _describe_kind(case: Case) -> tuple[object, ...]:
     """What an example shows at a glance: how a text that comes out differs from the longest one that goes in."""
     outcome = case.outcome
-    before = max(_list_texts(json.loads(case.call)), key=len, default="")
+    texts = [leaf for leaf in _list_leaves(json.loads(case.call)) if isinstance(leaf, str)]
+    before = max(texts, key=len, default="")
     result = json.loads(outcome.returned or "null")
     if isinstance(result, dict) and "bytes" in result:
         result = bytes.fromhex(result["bytes"]).decode("latin-1")
@@ -258,17 +259,14 @@ def is_in_arguments(constant: BodyConstant, case: Case) -> bool:
     return any(constant.is_in(leaf) or str(constant.value) in leaf for leaf in leaves if isinstance(leaf, str))
 
 
-def _list_texts(tree: Any) -> list[str]:
-    """The texts in a written value, without the names of its types."""
-    if isinstance(tree, str):
-        return [tree]
-    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-    return [text for part in parts for text in _list_texts(part)]
-
-
 def _list_leaves(tree: Any) -> list[Any]:
+    """The texts, numbers, truth values and None in a written value, without the names of its types and the numbers that
+    tell its objects apart."""
     if isinstance(tree, dict):
-        return [leaf for key, part in tree.items() for leaf in [key, *_list_leaves(part)]]
+        ((tag, part),) = tree.items()
+        if tag in ("ref", "float"):
+            return [float(part)] if tag == "float" else []
+        return _list_leaves(part[1:] if tag in ("number", "object") else part)
     if isinstance(tree, list):
         return [leaf for part in tree for leaf in _list_leaves(part)]
     return [tree]

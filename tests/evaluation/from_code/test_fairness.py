@@ -15,10 +15,14 @@ from evaluation.from_code.fairness import (
     NoticedChange,
     find_needs,
     find_unnamed_exceptions,
+    is_in_arguments,
     judge_fairness,
 )
 from evaluation.from_code.recording import values
+from evaluation.from_code.recording.values import OpaqueObject
 from evaluation.from_code.unstated import BodyConstant, find_attribute_names, find_constants
+
+SHARED = [70]
 
 
 def constants(source, names=frozenset()):
@@ -151,6 +155,22 @@ def test_an_exception_that_no_short_example_shows_is_unstated():
 
 def test_a_constant_whose_change_no_case_notices_asks_for_nothing():
     assert find_needs([case(1, returned=1)], [(text("log"), [])]) == []
+
+
+@pytest.mark.parametrize(
+    ("constant", "argument", "is_held"),
+    [
+        (text("up"), {"a": 5}, False),
+        (text("dict"), {"a": 5}, False),
+        (text("up"), {"up": 5}, True),
+        (text("Basket"), OpaqueObject({"object": ["shop:Basket", None, []]}), False),
+        (BodyConstant("number", 1, 1, ()), [SHARED, SHARED], False),
+        (BodyConstant("number", 70, 1, ()), [SHARED, SHARED], True),
+        (BodyConstant("number", 0.3, 1, ()), 0.3, True),
+    ],
+)
+def test_arguments_hold_their_values_and_not_what_these_are_written_with(constant, argument, is_held):
+    assert is_in_arguments(constant, case(argument)) == is_held
 
 
 def test_names_of_standard_types_and_syntax_of_patterns_need_no_explanation():
