@@ -41,7 +41,7 @@ from benchmarks._report import Report, build_parser, compute_quartiles, print_ta
 from decoding.models import fetch, trained_heads
 from decoding.models.device import get_device_name
 from decoding.models.errors import ModelError
-from decoding.prepare import find_int8_obstacle
+from decoding.models.weight_formats import FORMATS
 
 INTERRUPTED = 130
 QUIET_SHARE = 0.05
@@ -81,7 +81,7 @@ def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
     reasons = {f"trained drafter of {model}": "none is trained here" for model in models if model not in heads}
     if missing := _llamacpp.find_obstacle():
         reasons[LLAMA_CPP] = missing
-    if missing := find_int8_obstacle():
+    if missing := FORMATS["int8"].find_obstacle(torch.device("cpu")):
         reasons["8-bit weights"] = missing
     return {
         "tasks": options.tasks,
