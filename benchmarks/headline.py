@@ -35,7 +35,7 @@ from app.core.provenance import get_process_provenance
 from benchmarks import _headline_rows, _llamacpp
 from benchmarks._arms import choose_dtype
 from benchmarks._decode_figures import LLAMA_CPP
-from benchmarks._headline_plan import CELLS, MAX_TOKENS, PREFIX, VERDICTS, find_obstacle_to_int8
+from benchmarks._headline_plan import CELLS, MAX_TOKENS, PREFIX, VERDICTS
 from benchmarks._headline_rows import IncomparableError, MeasuredPrompt, RowComparison
 from benchmarks._headline_run import HeadlineRun
 from benchmarks._report import Report, build_parser, compute_quartiles, print_table
@@ -43,6 +43,7 @@ from decoding.attention.choice import pick_attention
 from decoding.models import fetch, trained_heads
 from decoding.models.device import get_device_name, pick_device
 from decoding.models.errors import ModelError
+from decoding.models.weight_formats import FORMATS
 
 INTERRUPTED = 130
 QUIET_SHARE = 0.05
@@ -82,7 +83,7 @@ def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
     reasons = {f"trained drafter of {model}": "none is trained here" for model in models if model not in heads}
     if missing := _llamacpp.find_obstacle(options.device):
         reasons[LLAMA_CPP] = missing
-    if missing := find_obstacle_to_int8(options.device):
+    if missing := FORMATS["int8"].find_obstacle(torch.device(options.device)):
         reasons["8-bit weights"] = missing
     return {
         "tasks": options.tasks,

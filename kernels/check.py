@@ -14,7 +14,9 @@ import torch
 
 from kernels import (
     accept,
+    byte_matmul,
     kv_scatter,
+    quantize_rows,
     recurrence,
     reference,
     rms_norm,
@@ -91,6 +93,26 @@ def check_recurrence(like: recurrence.TokenInputs, device: torch.device) -> str 
     except Exception as error:  # compilers and drivers raise errors of many types
         return _get_first_line(error)
     return None if off <= 1e-3 else f"differs from its reference by {off:.2g}"  # true for NaN too
+
+
+def check_bytes(dtype: torch.dtype, device: torch.device) -> str | None:
+    """Return why the kernels of 8-bit floats must not be used beside numbers of a type; None if they may."""
+    generator = torch.Generator().manual_seed(7)
+    x, weight, bias = (
+        torch.randn(*size, generator=generator).to(device, dtype) for size in ((40, 300), (100, 300), (100,))
+    )
+    try:
+        values, scale = quantize_rows.quantize_rows(weight / 16)
+        right, right_scale = reference.quantize_rows(weight / 16)
+        _require_close(scale, right_scale)
+        if not torch.equal(values.view(torch.uint8), right.view(torch.uint8)):
+            raise WrongKernelError("rounds differently from its reference")
+        for n, added in ((40, bias), (3, None)):
+            arguments = (x[:n], values, scale[:, 0], added)
+            _require_close(byte_matmul.byte_matmul(*arguments), reference.byte_matmul(*arguments))
+    except Exception as error:  # compilers and drivers raise errors of many types
+        return _get_first_line(error)
+    return None
 
 
 def _get_first_line(error: Exception) -> str:

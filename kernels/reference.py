@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from kernels.noise import draw_gumbel, draw_uniform
+from kernels.quantize_rows import LARGEST, TINY
 from kernels.rows import NO_TOKEN, RaggedRows
 
 
@@ -104,6 +105,18 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     """Return silu(gate) * up [N, I]; see `silu_mul.silu_mul`."""
     gate, up = gate_up.chunk(2, dim=-1)
     return torch.nn.functional.silu(gate.float()).to(gate.dtype) * up
+
+
+def quantize_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (E4M3 values [M, K], scales [M, 1]) of x; see `quantize_rows.quantize_rows`."""
+    scale = x.float().abs().amax(dim=1, keepdim=True).clamp(min=TINY) / LARGEST
+    return (x.float() / scale).to(torch.float8_e4m3fn), scale
+
+
+def byte_matmul(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """Return x @ (weight * scale).T + bias, [M, N]; see `byte_matmul.byte_matmul`."""
+    out = (x.float() @ weight.float().T) * scale
+    return (out if bias is None else out + bias.float()).to(x.dtype)
 
 
 def accept_coupled(

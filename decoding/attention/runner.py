@@ -20,6 +20,7 @@ from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.pages import PAGE_SIZE, PagePool, count_pages
 from decoding.memory.recurrent import RecurrentCache
+from decoding.models.fp8 import read_prompt
 from kernels.upload import upload
 
 GATHERS = "bassline_gathers"
@@ -134,7 +135,9 @@ class ModelRunner:
         timer = self.cost.token if score is None else self.cost.scored_token
 
         def read(start: int, end: int) -> None:
-            logits = self.forward([tokens[start:end]], n_last=[1] if score is None else None, first_row=row, whole=True)
+            n_last = [1] if score is None else None
+            with read_prompt():
+                logits = self.forward([tokens[start:end]], n_last=n_last, first_row=row, whole=True)
             self.cache.commit([end - start], first_row=row)
             if score is not None:
                 score(logits)

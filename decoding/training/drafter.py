@@ -20,7 +20,8 @@ from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.progress import format_bytes
 from decoding.models.trained_heads import HeadRecord, LoadedHead
-from decoding.prepare import find_int8_obstacle, load_model, load_unpacked, refuse_own_attention
+from decoding.models.weight_formats import FORMATS
+from decoding.prepare import load_model, load_unpacked, refuse_own_attention
 from decoding.request import RequestError
 from decoding.training import measure
 from decoding.training.collection import (
@@ -275,7 +276,11 @@ class _CollectionProgress:
 def _choose_fastest_weights() -> str:
     """Return the weights that write the most text in a given time: 8-bit ones where a CPU would compute in float32."""
     device = pick_device("auto")
-    return "int8" if pick_dtype("auto", device) == torch.float32 and find_int8_obstacle() is None else "dense"
+    return (
+        "int8"
+        if pick_dtype("auto", device) == torch.float32 and FORMATS["int8"].find_obstacle(device) is None
+        else "dense"
+    )
 
 
 def _describe_evaluation(evaluation: Evaluation | None) -> str:

@@ -21,6 +21,7 @@ from benchmarks._headline_plan import CELLS, DRAFTERS, PREFIX, QWEN, VERDICTS, l
 from benchmarks._headline_rows import IncomparableError, MeasuredPrompt
 from decoding.attention.backends import get_backend
 from decoding.attention.choice import pick_attention
+from decoding.models.weight_formats import FORMATS
 
 WHOLE_AT_8 = next(cell for cell in CELLS if cell.model == QWEN and cell.n == 8 and cell.whole)
 
@@ -56,7 +57,7 @@ def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     head: list[object] = [None]
-    monkeypatch.setattr(_headline_plan, "find_int8_obstacle", lambda: None)
+    monkeypatch.setattr(FORMATS["int8"], "find_obstacle", lambda _: None)
     monkeypatch.setattr(_headline_plan.trained_heads, "find", lambda model: head[0])
     without = list_runnable_arms(WHOLE_AT_8, "cpu", [])
     assert "sibling/goodput" in without
@@ -64,12 +65,11 @@ def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_
     head[0] = object()
     assert {*DRAFTERS, *(f"int8:{drafter}" for drafter in DRAFTERS)} < set(list_runnable_arms(WHOLE_AT_8, "cpu", []))
     assert "@llamacpp" in list_runnable_arms(WHOLE_AT_8, "cpu", ["@llamacpp"])
-    monkeypatch.setattr(_headline_plan, "find_int8_obstacle", lambda: "this CPU has no VNNI")
+    monkeypatch.setattr(FORMATS["int8"], "find_obstacle", lambda _: "this CPU has no VNNI")
     assert not [arm for arm in list_runnable_arms(WHOLE_AT_8, "cpu", []) if arm.startswith("int8:")]
 
 
 def test_a_gpu_measures_our_arms_without_8_bits_of_cpus_and_without_llamacpp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_headline_plan, "find_int8_obstacle", lambda: None)
     monkeypatch.setattr(_headline_plan.trained_heads, "find", lambda model: object())
     assert list_runnable_arms(WHOLE_AT_8, "cuda", []) == ["none", *DRAFTERS]
     assert _llamacpp.find_obstacle("cuda") == "it is compared on CPUs"
@@ -203,7 +203,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     monkeypatch.setattr(
         _headline_run, "_measure_verdicts", lambda rounds: {"ours": [30.0, 40.0], "theirs": [10.0, 10.0]}
     )
-    monkeypatch.setattr(_headline_plan, "find_int8_obstacle", lambda: None)
+    monkeypatch.setattr(FORMATS["int8"], "find_obstacle", lambda _: None)
     monkeypatch.setattr(_llamacpp, "find_obstacle", lambda _device: "llama-cpp-python is not installed")
     monkeypatch.setattr(headline.fetch, "ensure", lambda model: SimpleNamespace(sha256="0"))
     monkeypatch.setattr(headline.trained_heads, "find", lambda model: None)

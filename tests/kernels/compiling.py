@@ -23,7 +23,9 @@ import torch
 
 from kernels import (
     accept,
+    byte_matmul,
     kv_scatter,
+    quantize_rows,
     recurrence,
     rms_norm,
     rotary,
@@ -82,6 +84,13 @@ def _rotate(heads: int = 32, kv_heads: int = 8, D: int = 128) -> None:
     rotary.rotate_and_write(new, angle, angle, pool, pool, slot)
 
 
+def _multiply(tokens: int, dtype: torch.dtype = _BF16) -> None:
+    """Queries, keys and values of so many tokens."""
+    x, bias = torch.empty(tokens, 4096, dtype=dtype, device="meta"), torch.empty(6144, dtype=dtype, device="meta")
+    weight = torch.empty(6144, 4096, dtype=torch.float8_e4m3fn, device="meta")
+    byte_matmul.byte_matmul(x, weight, torch.empty(6144, device="meta"), bias)
+
+
 def _recur() -> None:
     """8 rows with 5 tokens, of Qwen3-Next's shape."""
     device = torch.device("meta")
@@ -106,6 +115,11 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     "layer of 896": partial(_finish_layer, 896, 4864),
     "rotary": _rotate,
     "rotary, heads of 64": partial(_rotate, 14, 2, 64),
+    "bytes, 8 tokens": partial(_multiply, 8),
+    "bytes, 40 tokens": partial(_multiply, 40),
+    "bytes, 40 tokens, float16": partial(_multiply, 40, torch.float16),
+    "bytes, 8 tokens, float32": partial(_multiply, 8, torch.float32),
+    "bytes, quantize": lambda: quantize_rows.quantize_rows(torch.empty(512, 14336, dtype=_BF16, device="meta")),
     "recurrence": _recur,
     "accept, coupled": lambda: _accept(accept.accept_coupled, 1),
     "accept, maximal, lookup": lambda: _accept(accept.accept_maximal, None, 1, 2),
@@ -120,6 +134,8 @@ _KERNELS = (
     (rms_norm, "_add_and_norm"),
     (rotary, "_rotate_and_write"),
     (silu_mul, "_silu_mul"),
+    (byte_matmul, "_byte_matmul"),
+    (quantize_rows, "_quantize_rows"),
     (accept, "_accept"),
 )
 _DEVICE = (verify_attention, "count_multiprocessors")
@@ -129,6 +145,8 @@ def compile_launches(architecture: int, names: list[str]) -> Iterator[dict[str, 
     """Yield the kernels of the launches `names`, compiled for sm_<architecture>."""
     seen: set[str] = set()
     for name in names:
+        if name.startswith("bytes") and architecture < 89:
+            continue  # an A100 has no 8-bit floats
         with _recorded(architecture) as built:
             LAUNCHES[name]()
         for kernel in built:

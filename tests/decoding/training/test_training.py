@@ -17,6 +17,7 @@ from decoding.engine import Engine
 from decoding.models import trained_heads
 from decoding.models.errors import ModelError
 from decoding.models.trained_heads import HeadRecord
+from decoding.models.weight_formats import FORMATS
 from decoding.request import Request, RequestError, SamplingParams
 from decoding.training import drafter
 from decoding.training.drafter import TrainingStoppedError
@@ -165,7 +166,7 @@ def test_8_bit_weights_write_the_text_where_a_cpu_would_compute_in_float32(
     monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, missing: str | None, weights: str
 ) -> None:
     monkeypatch.setattr(drafter, "pick_dtype", lambda *_: dtype)
-    monkeypatch.setattr(drafter, "find_int8_obstacle", lambda: missing)
+    monkeypatch.setattr(FORMATS["int8"], "find_obstacle", lambda _: missing)
     assert drafter._choose_fastest_weights() == weights
 
 
