@@ -94,9 +94,14 @@ PREFIX = "prefix.first_token_ratio"
 VERDICTS = "sandbox.verdicts_vs_human_eval"
 
 
-def list_runnable_arms(cell: HeadlineCell, peers: Collection[str]) -> list[str]:
+def find_obstacle_to_int8(device: str) -> str | None:
+    """Return why arms with 8-bit weights do not run on a device, None if they do."""
+    return find_int8_obstacle() if device == "cpu" else "int8 is for CPUs"
+
+
+def list_runnable_arms(cell: HeadlineCell, device: str, peers: Collection[str]) -> list[str]:
     """Return the arms of a cell that can run here: peers that are there, heads that are trained, weights that run."""
-    head, int8 = trained_heads.find(cell.model) is not None, find_int8_obstacle() is None
+    head, int8 = trained_heads.find(cell.model) is not None, find_obstacle_to_int8(device) is None
 
     def runs(arm: str) -> bool:
         if arm.startswith(PEER):

@@ -36,7 +36,6 @@ from benchmarks._arms import (
     Arms,
     Peer,
     Speed,
-    choose_attention,
     choose_dtype,
     is_ours,
     parse_weights,
@@ -45,6 +44,7 @@ from benchmarks._decode_figures import build_rows, compute_figures, compute_roun
 from benchmarks._headline_plan import PREFIX
 from benchmarks._report import Report, build_parser, print_table
 from benchmarks._timing import measure_first_token_ratios, measure_read_bandwidth
+from decoding.attention.choice import pick_attention
 from decoding.models import trained_heads
 from decoding.models.device import DTYPES, get_device_name
 
@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
     options = _parse_options(argv)
     device = torch.device(options.device)
     options.dtype = choose_dtype(options.device, options.dtype)
-    report = Report("decode", get_device_name(device), {**vars(options), "attention": choose_attention(options.device)})
+    report = Report("decode", get_device_name(device), {**vars(options), "attention": pick_attention("auto", device)})
     bandwidth = measure_read_bandwidth(device)
     report.settings["read_bandwidth_gb_per_s"] = bandwidth / 1e9
     peers: dict[str, Peer] = {}
@@ -87,10 +87,11 @@ def main(argv: list[str] | None = None) -> int:
         from benchmarks._peers import find_peers  # noqa: PLC0415
 
         peers, report.settings["not_run"] = find_peers(options.endpoint, options.openvino)
-    cells = list(product(_parse_numbers(options.batches, int), _parse_numbers(options.temperatures, float)))
+    batches = _parse_numbers(options.batches, int)
+    cells = list(product(batches, _parse_numbers(options.temperatures, float)))
     for name in options.models.split(","):
         names = options.arms.split(",") if options.arms else _choose_usual_arms(name, options.device)
-        arms = Arms(name, [*names, *peers], options.dtype, options.device, options.max_tokens, peers)
+        arms = Arms(name, [*names, *peers], options.dtype, options.device, options.max_tokens, max(batches), peers)
         started = time.monotonic()
         for i, (n, temperature) in enumerate(cells):
             speeds = _measure(arms, options.tasks, n, temperature)

@@ -6,6 +6,7 @@ benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part whe
 
     make headline                                              # measure, store in docs/results, renew the table there
     bassline bench headline --json new.json --against docs/results/headline*.json
+    bassline bench headline --device cuda --json docs/results/headline-h100.json
 
 With --against the exit status is 1 if a ratio fell by more than its noise, and fell again when its prompts were
 measured a second time: of 32 ratios one falls by chance. It is 2 where nothing can be compared or measured. The noise
@@ -32,16 +33,16 @@ import torch
 
 from app.core.provenance import get_process_provenance
 from benchmarks import _headline_rows, _llamacpp
-from benchmarks._arms import choose_attention, choose_dtype
+from benchmarks._arms import choose_dtype
 from benchmarks._decode_figures import LLAMA_CPP
-from benchmarks._headline_plan import CELLS, MAX_TOKENS, PREFIX, VERDICTS
+from benchmarks._headline_plan import CELLS, MAX_TOKENS, PREFIX, VERDICTS, find_obstacle_to_int8
 from benchmarks._headline_rows import IncomparableError, MeasuredPrompt, RowComparison
 from benchmarks._headline_run import HeadlineRun
 from benchmarks._report import Report, build_parser, compute_quartiles, print_table
+from decoding.attention.choice import pick_attention
 from decoding.models import fetch, trained_heads
-from decoding.models.device import get_device_name
+from decoding.models.device import get_device_name, pick_device
 from decoding.models.errors import ModelError
-from decoding.prepare import find_int8_obstacle
 
 INTERRUPTED = 130
 QUIET_SHARE = 0.05
@@ -52,8 +53,8 @@ def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, write JSON if asked; return 1 if a ratio fell. Exits with 2 as above, 130 on Ctrl-C."""
     parser, options = _parse_options(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # its processes must not outlive it
-    device = get_device_name(torch.device("cpu"))
     try:
+        device = get_device_name(pick_device(options.device))
         report = Report("headline", device, _collect_settings(options))
         before, engine = (
             _headline_rows.load_stored_rows(options.against, device, report.settings) if options.against else ([], None)
@@ -79,15 +80,16 @@ def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
     models = dict.fromkeys(cell.model for cell in CELLS)
     heads = {model: head.sha256 for model in models if (head := trained_heads.find(model))}
     reasons = {f"trained drafter of {model}": "none is trained here" for model in models if model not in heads}
-    if missing := _llamacpp.find_obstacle():
+    if missing := _llamacpp.find_obstacle(options.device):
         reasons[LLAMA_CPP] = missing
-    if missing := find_int8_obstacle():
+    if missing := find_obstacle_to_int8(options.device):
         reasons["8-bit weights"] = missing
     return {
         "tasks": options.tasks,
         "max_tokens": options.max_tokens,
-        "dtype": choose_dtype("cpu"),
-        "attention": choose_attention("cpu"),
+        "device": options.device,
+        "dtype": choose_dtype(options.device),
+        "attention": pick_attention("auto", torch.device(options.device)),
         _headline_rows.ENGINE: hash_engine(Path(__file__).parents[1]),
         "processor": _describe_processor(),
         "models": {model: fetch.ensure(model).sha256 for model in models},
@@ -198,6 +200,7 @@ def _parse_options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, arg
     parser.add_argument(
         "--max-tokens", type=int, default=MAX_TOKENS, help=f"tokens of an answer at most (default {MAX_TOKENS})"
     )
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     against = "earlier reports: exit with 1 if a ratio fell below the first of them that is comparable"
     parser.add_argument("--against", metavar="FILE", nargs="+", type=Path, default=[], help=against)
     return parser, parser.parse_args(argv)

@@ -16,11 +16,11 @@ from kernels import (
     accept,
     kv_scatter,
     recurrence,
-    recurrent_rounds,
     reference,
     rms_norm,
     rotary,
     silu_mul,
+    triton_recurrence,
     verify_attention,
 )
 from kernels.registry import BACKENDS
@@ -28,6 +28,8 @@ from kernels.rows import NO_TOKEN, RaggedRows
 
 _COUNTS = (5, 4, 1, 3, 2, 5)
 _PAGE_SIZE = 16  # tokens
+# Slots in a pool of 4 pages: within one, its last, the first of another; two that are padding, and one past the pool.
+_SLOTS = (1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE)
 _ROLE, _OTHER_ROLE = 0, 3
 LAYER_KERNELS = ("rms_norm", "rotary", "silu_mul")
 """The kernels, beside attention, that `decoding/attention/flat_forward.py` needs on a GPU."""
@@ -80,7 +82,7 @@ def check_recurrence(like: recurrence.TokenInputs, device: torch.device) -> str 
     tokens = recurrence.TokenInputs(q, k, v, decay, beta)
     try:
         results = []
-        for module in (recurrence, recurrent_rounds):
+        for module in (recurrence, triton_recurrence):
             mine = states.clone()
             out, writes = module.run_tokens(mine, rows, tokens)
             module.advance_states(mine, rows, writes)
@@ -136,7 +138,7 @@ def _check_attention(name: str, shape: AttentionShape, device: torch.device) -> 
 
 def _check_scatter(shape: AttentionShape, device: torch.device) -> None:
     generator = torch.Generator().manual_seed(1)
-    slot = torch.tensor([1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE], device=device)
+    slot = torch.tensor(_SLOTS, device=device)
     cache = torch.randn(2, 4, shape.n_kv, _PAGE_SIZE, shape.dim, generator=generator).to(device, shape.dtype)
     new = torch.randn(2, shape.n_kv, 6, shape.dim, generator=generator).to(device, shape.dtype).transpose(1, 2)
     expected = cache.clone()
@@ -159,7 +161,7 @@ def _check_rms_norm(shape: AttentionShape, device: torch.device) -> None:
 
 def _check_rotary(shape: AttentionShape, device: torch.device) -> None:
     generator = torch.Generator().manual_seed(5)
-    slot = torch.tensor([1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE], device=device)
+    slot = torch.tensor(_SLOTS, device=device)
     n_heads = shape.n_kv * (shape.group + 2)
     heads = torch.randn(6, n_heads * shape.dim, generator=generator).to(device, shape.dtype)
     cos, sin = (

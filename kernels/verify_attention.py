@@ -102,7 +102,7 @@ def attend_split(
 
 
 def _choose_n_splits(q: torch.Tensor, k: torch.Tensor, n_slots: int, max_count: int, n_rows: int) -> int:
-    """Return the number of programs that share a row's keys, `n_slots` at most, without reading from the device."""
+    """Return how many programs share a row's keys, at most `n_slots` of them; reads nothing from the device."""
     Hkv, _, D = k.shape[1:]
     n_tiles = math.ceil(max(max_count, 1) * q.shape[1] / Hkv / _choose_max_block_m(D))
     wanted = math.ceil(_PROGRAMS_PER_MULTIPROCESSOR * count_multiprocessors(q.device) / (n_rows * Hkv * n_tiles))
@@ -244,13 +244,13 @@ def _dot(a, b, UPCAST: tl.constexpr):
     "query_start_ptr",
     "count_ptr",
     "length_ptr",
-    "blocks_ptr",
+    "page_table_ptr",
     "n_tokens",
     "window",
     "longest",
     "n_splits",
     "n_slots",
-    "blocks_stride",
+    "page_table_stride",
 )
 def _attend(  # noqa: PLR0915 (one tile from load to store)
     out_ptr,  # [n_parts, N, Hq, D], float32, or the queries' dtype where there is one part

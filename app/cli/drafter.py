@@ -23,7 +23,6 @@ from app.language_models import drafters, heads, service
 if TYPE_CHECKING:
     from decoding.models.trained_heads import HeadRecord
 
-_GIB = 2**30
 target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
 
 
@@ -125,13 +124,13 @@ def train(
         work = WorkFolder(target)
         if restart:
             work.remove()
-        plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
+        plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * 10**9))
         with hold_command(ctx, "train_drafter", target, target) as attempt, TrainingProgress(attempt) as progress:
             progress.note(f"uses up to {max_disk:g} GB in {work.path}; only the drafter remains afterwards")
             record = DrafterTraining(
                 plan,
                 lambda: training_prompts.iterate_statements(seed),
-                lambda loaded: training_prompts.build_asking(
+                lambda loaded: training_prompts.build_prompt_builder(
                     loaded.tokenizer, has_chat_template=loaded.has_chat_template
                 ),
                 training_prompts.list_evaluated_texts(ctx),
@@ -248,7 +247,9 @@ def _check_or_import_head(target: str, source: str | None, json_file: str | None
         target,
         source,
         training_prompts.iterate_statements(0),
-        lambda loaded: training_prompts.build_asking(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
+        lambda loaded: training_prompts.build_prompt_builder(
+            loaded.tokenizer, has_chat_template=loaded.has_chat_template
+        ),
     )
     _show(record, json_file)
 

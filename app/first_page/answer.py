@@ -50,8 +50,8 @@ class AnswerSource:
     def preference(self) -> tuple[bool, bool, bool, bool, int]:
         """Orders sources, the best first.
 
-        Sorts last: advice about own code, then disturbed sources. Then what
-        this service measured comes first, then what compares, then the largest number of tasks.
+        First what is not own code, then what nothing disturbed, then what
+        this service measured, then what compares, then the largest number of tasks.
         """
         is_elsewhere = self.study is not None and self.study.elsewhere is not None
         compares_nothing = self.study is None and self.of_runs == 1
@@ -113,7 +113,7 @@ class FirstPageAnswer:
         return answer_at(self.compare_at(budget_s), budget_s) if budget_s <= self.budget_s else None
 
     def compare_at(self, budget_s: float) -> ArmComparison:
-        """The arms that had so much time, at most `budget_s` of the card."""
+        """The arms that had `budget_s` seconds, which must not exceed `self.budget_s`."""
         own_s = [self.runs[arm.name].budget_s for arm in self.compared.arms]
         arms = [place for place, seconds in enumerate(own_s) if seconds >= budget_s]
         end_s = min(own_s[arm] for arm in arms)

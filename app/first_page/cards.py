@@ -33,7 +33,7 @@ class FirstPageAnswerCache:
         self._kept: VersionedCache[uuid.UUID | None, FirstPageAnswer | None] = VersionedCache(MAX_CACHED)
 
     def read(self, session: Session, sources: Sequence[AnswerSource]) -> FirstPageAnswer | None:
-        """The answer of the first of the `sources` that gives one over ENOUGH tasks; None where none does."""
+        """The answer of the first of the `sources` that gives one over MIN_COMMON_TASKS tasks; None where none does."""
         for source in sources:
             key = source.study.id if source.study else None
             compared = source if source.study else replace(source, runs=_select_best(source.runs))
@@ -44,7 +44,7 @@ class FirstPageAnswerCache:
 
 
 def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[AnswerSource]:
-    """What may give an answer over ENOUGH tasks, the best first; of equal ones studies, then the newest.
+    """What may give an answer over MIN_COMMON_TASKS tasks, the best first; of equal ones studies, then the newest.
 
     `entries` are the newest first.
     """
@@ -62,7 +62,7 @@ def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[
 
 
 def find_newest_run(entries: Sequence[LeaderboardEntry]) -> LeaderboardEntry | None:
-    """The newest run of this service that could give an answer with ENOUGH tasks. `entries` are the newest first."""
+    """The newest run of a kind that can give an answer; it may have too few tasks. `entries` are the newest first."""
     return next((run for run in entries if _can_answer(run)), None)
 
 
@@ -93,7 +93,7 @@ def _can_answer(run: LeaderboardEntry) -> bool:
 
 
 def _select_best(runs: Sequence[LeaderboardEntry]) -> list[LeaderboardEntry]:
-    """The runs to compare, at most COMPARED: those that lead at the most budgets, then those with the best curves."""
+    """At most MAX_COMPARED_RUNS runs: those that lead at the most budgets, then those with the best curves."""
     shares = {run.id: [run.curve.at(budget) for budget in BUDGET_GRID] for run in runs}
     best = [max(at) for at in zip(*shares.values(), strict=True)]
 

@@ -23,7 +23,7 @@ Standing = Literal["used", "worse", "as_good", "undecided", "unmeasured"]
 class ModelRow:
     """A model by its best configuration at the chosen budget, the `run`.
 
-    Shares are Pass@First over the tasks of the card.
+    Shares are Pass@First over the tasks of the answer.
     """
 
     model: str  # a short name that tells it from the others

@@ -44,7 +44,7 @@ DRAFTER_LABELS = {
 
 
 def list_drafter_options() -> list[tuple[str, str]]:
-    """(drafter, words) of each choice in a form: DRAFTERS, trained heads, and all models of the registry."""
+    """(drafter, words) of each choice in a form: drafters without a draft model, and all models of the registry."""
     known = list_drafter_choices()
     explained = [(name, DRAFTER_LABELS[name]) for name in DRAFTER_LABELS if name in dict(known)]
     others = [

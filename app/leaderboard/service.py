@@ -67,7 +67,7 @@ def rank_runs(
     """The runs of a dataset and model at `budget_s` seconds (None: each at its own budget), best Pass@First first.
 
     Archived runs are left out unless `archived`. A finished run over a whole dataset gets a rank among
-    the runs of its group (`Entry.group`), including runs that dataset and target leave out; ties share a
+    its group (`LeaderboardEntry.group`), including runs that dataset and target leave out; ties share a
     rank. The other runs follow, ordered by their shares, with a label. Raises BadInputError for a budget not above 0.
     """
     if budget_s is not None and not budget_s > 0:

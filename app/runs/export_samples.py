@@ -24,7 +24,7 @@ FIELDS: exchange.Fields = (
     | dict.fromkeys(("queue_s", "budget_s", "lost_to_others"), float)
 )
 """Fields of an exported sample. Times are seconds since the engine started the task. `queue_s` is the wait before that,
-`lost_to_others` the share of the machine that other programs took while the task was decoded."""
+`lost_to_others` the share of the machine that others took while the task was decoded."""
 
 
 def export_chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:

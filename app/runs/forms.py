@@ -22,7 +22,7 @@ from evaluation.decisions import MARGIN
 BASIC = frozenset({"target", "dataset", "limit", "n", "budget_s"})
 """The options that a form shows at once."""
 WORDS = {"target": "registry key", "drafter": "drafter", "draft_length": "goodput", "acceptance": "coupled"}
-"""The word of app/web/ui/display.py that a field uses first."""
+"""The term of app/web/ui/display.py that is explained behind the label."""
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 Choices = Sequence[tuple[str, str]]  # value and text of each
 S = TypeVar("S", bound=DecodingSpec)

@@ -99,7 +99,7 @@ def submit_import(
 
 
 class ImportSamples(hidden_runs.ImportHandler):
-    """Stores the samples of a file that `submit` has checked."""
+    """Stores the samples of a file that `submit_import` has checked."""
 
     kind = "import_samples"
 

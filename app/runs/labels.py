@@ -111,7 +111,7 @@ def _format_name_part(part: str) -> str:
 
 
 def _find_equal_labels(labels: Sequence[str]) -> list[list[int]]:
-    """The places of labels that are equal in the characters that are shown, two or more at a time."""
+    """Groups of two or more places whose labels are equal in the characters that are shown."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for run, label in enumerate(labels):
         groups[label[:ROOM]].append(run)

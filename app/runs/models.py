@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 EVALUATION = "evaluation"
-"""The name of the policy for all other runs."""
+"""The name of the policy for runs that are neither arms nor completions."""
 BEING_IMPORTED, BEING_DELETED = "its samples are being imported", "it is being deleted"
 HIDING = (BEING_IMPORTED, BEING_DELETED)
 """The `error` of a run that is hidden."""

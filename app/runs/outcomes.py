@@ -121,7 +121,7 @@ def load_outcomes(session: Session, runs: Sequence[Run]) -> GradedRuns:
 def pair_outcomes(n_runs: int, rows: Sequence[SampleRow], names: Mapping[int, str]) -> GradedRuns:
     """The runs over the tasks that all of them have graded, in the order of the dataset, given all their samples.
 
-    `names` has the ids of their tasks by their position in the dataset. A task is graded if it is finished and the
+    `task_ids` are by their position in the dataset. A task is graded if it is finished and the
     sandbox failed on none of its samples. Left out are runs without a graded task and those without finish times.
     """
     columns: Any = zip(*rows, strict=True) if rows else [()] * len(SampleRow._fields)

@@ -238,7 +238,7 @@ def _build_curve_tab(run: Run, figures: Figures, budget: float) -> dict[str, Any
         curve = run_figures.compute_curve(run, repository.load_tasks_without_texts(get_session(), run.id))
     n_tasks = figures.tasks
     number = get_run_numbers(get_session(), [run.id])[run.id]
-    note = f"Over {format_count(n_tasks, 'judged task')}; the band is Wilson's 95 % interval of Pass@First."
+    note = f"Over {format_count(n_tasks, 'graded task')}; the band is Wilson's 95 % interval of Pass@First."
     return {
         "scores": presentation.build_scores(curve, figures, n_tasks, budget),
         "chart": presentation.draw_curve(curve, n_tasks, budget, assign_series([number])[0]) if curve.budgets else None,
@@ -271,7 +271,7 @@ def _parse_page_number(n_rows: int) -> int:
 
 
 def _find_neighbours(row: RunTask, show: str, budget: float) -> presentation.TaskNeighbours:
-    """Through the tasks of a filter of the Tasks tab, or through all if it does not have this one."""
+    """The neighbours among the tasks of the filter `show`, or among all if it leaves this one out."""
     task_id = row.task.task_id
     if show in presentation.FILTERS and show != "all":
         label, lines = presentation.group_task_lines(

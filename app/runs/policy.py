@@ -27,7 +27,7 @@ from app.runs.models import EVALUATION, Run, RunTask
 class PendingWork:
     """A run with a job that waits for a step; without `run_task_id` any waiting job of it will do.
 
-    `key` takes turns as one: a study's arms do. `jobs_in_progress` counts the jobs that workers have claimed for the
+    Runs of one `key` share turns, as arms do. `jobs_in_progress` counts the jobs that workers have claimed for the
     step.
     """
 

@@ -216,7 +216,7 @@ class TaskNeighbours:
 
 
 def find_neighbours(task_ids: Sequence[str], task_id: str, label: str = "") -> TaskNeighbours:
-    """The walk through these tasks, of which it is one."""
+    """The task's place among these, and its neighbours."""
     at = task_ids.index(task_id)
     before, after = task_ids[at - 1] if at else None, task_ids[at + 1] if at + 1 < len(task_ids) else None
     return TaskNeighbours(label, at + 1, len(task_ids), before, after)

@@ -94,7 +94,7 @@ class RunProgress:
 
     @property
     def decoded(self) -> int:
-        """Tasks whose samples are stored, graded or not."""
+        """Decoded tasks, graded or not, without failed and cancelled ones."""
         return sum(self.by_state.get(s, 0) for s in DECODED_TASK_STATES)
 
     @property

@@ -24,7 +24,7 @@ MAX_N = 256
 MAX_TOKENS = 8192
 MAX_TIME_LIMIT_S = 30 * 24 * 3600.0
 QuietLimit = Annotated[float | None, Field(gt=0, le=MAX_TIME_LIMIT_S, allow_inf_nan=False)]
-QUIET_LIMIT_HELP = "before each task wait until other programs leave the machine, so many seconds in all at most"
+QUIET_LIMIT_HELP = "wait before each task until other programs leave the machine, at most this many seconds in all"
 PromptMode = Literal["auto", "chat", "completion", "infill", "raw"]
 PromptModeOption = Annotated[
     PromptMode,

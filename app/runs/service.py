@@ -42,8 +42,8 @@ def submit(
 
     Raises BadInputError for an unknown model, dataset or task, and for a model it may not name. `command` repeats the
     run from a shell (made from the specification if empty). `pinned_worker` keeps other workers away. With `handover`
-    no message is sent: the server that owns the database finds them (reaper.enqueue_handed_over). A reference run
-    is another run decoded without a drafter, to compare its speed; no list shows it.
+    no message is sent: the server that owns the database finds it (reaper.enqueue_handed_over). With `is_reference` it
+    decodes tasks of another run without a drafter, to compare its speed; no list shows it.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)

@@ -79,7 +79,7 @@ def fail_run(ctx: Context, run_id: uuid.UUID, failure: Failure, error: str) -> b
 
 
 def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
-    """Leaves the waiting tasks undone: the run's time limit is over. Tasks already being decoded are finished."""
+    """Leaves waiting tasks undone: the time limit is over, or a race dropped it. Those being decoded are finished."""
     with ctx.database.session() as session:
         session.execute(
             update(RunTask)
@@ -134,7 +134,7 @@ def _return_to_grading(session: Session, run: Run, undone: Sequence[TaskState]) 
     """Returns tasks that lack only their verdicts to the state before grading; their samples are kept.
 
     Those are every task of an import, and of a graded run the tasks that failed or were cancelled after decoding. One
-    that was cancelled while it was decoded has samples that end so.
+    whose decoding was cancelled is decoded again: a sample of it has that finish reason.
     """
     samples = select(Sample.id).where(Sample.run_task_id == RunTask.id)
     lacking: ColumnElement[bool] = RunTask.state.in_(undone)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FinishReason = Literal["stop", "length", "deadline", "cancelled", "error"]
 FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 FINISHED_REASONS: tuple[FinishReason, ...] = ("stop", "length")
-"""Of a sample that ended by itself."""
+"""Of a sample that was not cut off."""
 
 DECODED = REST | EXPORT | IMPORT | ARCHIVE
 JUDGED = REST | EXPORT | ARCHIVE

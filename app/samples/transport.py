@@ -44,7 +44,7 @@ class ExportedColumn:
     formats: ColumnTransport
     checked: Any  # the type of its value in a file, with bounds that keep out damage
     since: ColumnTransport  # files of these formats may lack it: it is younger than they are
-    alias: str | None  # its name outside of files, if that is another one
+    alias: str | None  # its name outside of FILES, if that is another one
     description: str | None
 
 
@@ -69,7 +69,7 @@ def list_column_names(table: type[DeclarativeBase], form: ColumnTransport) -> tu
 
 
 def list_column_types(table: type[DeclarativeBase], form: ColumnTransport) -> dict[str, type]:
-    """The fields of a format that is not a file, each with the class of its values, which may be None too."""
+    """The fields of a format outside of FILES, each with the class of its values, which may be None too."""
     return {
         column.info[ExportedColumn].alias or column.key: _get_column_type(column)
         for column, _ in _iterate_columns(table, form)

@@ -1,4 +1,4 @@
-"""What belongs to no domain: the About page, the packaged results, the theme, and the template filters."""
+"""What belongs to no domain: the About page, the reference studies, the theme, and the template filters."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def about() -> str:
 @bp.post("/reference")
 @require_scope(Scope.SUBMIT)
 def load_results() -> AnyResponse:
-    """Loads every result that comes with this installation, and shows the first page."""
+    """Loads the reference studies of this installation, and shows the first page."""
     load_reference_studies(get_context())
     return redirect(url_for("first_page.index"), 303)

@@ -13,7 +13,7 @@ from decoding.attention.backends import get_backend
 from decoding.attention.flat_forward import FlatForward
 from decoding.attention.prefill import PREFILL_CHUNK, Prefill, PrefillPart, split_span
 from decoding.attention.ragged import MaskStore
-from decoding.attention.recurrence import get_rounds, is_recurrent
+from decoding.attention.recurrence import get_recurrence, is_recurrent
 from decoding.attention.taps import TAPS, record_taps
 from decoding.costs.costs import PromptCost
 from decoding.memory.cache import RaggedCache
@@ -68,7 +68,7 @@ class ModelRunner:
         self.is_recurrent = is_recurrent(model)
         kind: Callable[..., RaggedCache] = RaggedCache
         if self.is_recurrent:
-            kind = partial(RecurrentCache, rounds=get_rounds(model), chunk=self.prefill_chunk)
+            kind = partial(RecurrentCache, kernel=get_recurrence(model), chunk=self.prefill_chunk)
         self.cache = kind(
             config.num_hidden_layers,
             max_rows,

@@ -117,29 +117,29 @@ class RunnerPool:
         # No capture succeeded, and the graphs were dropped.
         self._has_dropped = False
         if graphs is None:
-            graphs = target.device.type == "cuda" and all(map(_supports_graphs, self._models))
+            graphs = target.device.type == "cuda" and all(map(supports_graphs, self._models))
         if graphs:
             self._kept = self._make(round_up_rows(max_batch), uses_kernel="accept" not in disabled)
 
     def _make_pools(self, head: LoadedHead | None) -> list[PagePool]:
         """Return the pages of each model and of the head; a row-by-row model has nothing in its pages."""
         measured = [
-            model.measured_once(f"what a cache holds, taps {taps}", partial(_measure_cache, model, taps))
+            model.compute_once(f"what a cache holds, taps {taps}", partial(_measure_cache, model, taps))
             for model, taps in zip(self._models, (self._taps, ()), strict=False)
         ]
-        kinds = [each for each, _ in measured]
+        specs = [each for each, _ in measured]
         if head is not None:
-            kinds.append(head.head.kinds)
+            specs.append(head.head.buffer_specs)
         rows = max(round_up_rows(self._max_batch), MAX_SERVED)
         pools = self._store.divide(
-            kinds,
+            specs,
             rows * (self._max_tokens + self._store.page_size),
             _IDLE_BYTES,
             state_bytes=measured[0][1],
             max_rows=rows,
         )
         packed = [get_backend(model.model) != OWN for model in self._models] + [True]
-        for pool, each, has_pages in zip(pools, kinds, packed, strict=False):
+        for pool, each, has_pages in zip(pools, specs, packed, strict=False):
             if self._models[0].device.type != "cpu" and has_pages:
                 pool.allocate(each)
         return pools
@@ -249,7 +249,8 @@ class RunnerPool:
             self._kept.draft.graphs = None
 
 
-def _supports_graphs(model: LoadedModel) -> bool:
+def supports_graphs(model: LoadedModel) -> bool:
+    """Return whether a model's rounds can be CUDA graphs."""
     # Not with recurrent layers: what they read and commit depends on how many tokens each row has.
     return get_backend(model.model).supports_graphs and not is_recurrent(model.model)
 

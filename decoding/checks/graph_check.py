@@ -139,8 +139,8 @@ def _check_verify(graphs: VerifyGraphs, rows: Sequence[Sequence[int]], shape: tu
     if logits is None:
         return None
     each = torch.arange(len(rows), device=logits.device)
-    noted, tokens = logits[each, upload(n_drafted, logits.device)].float().log_softmax(dim=1).max(dim=1)
-    return compare_top(expected, tokens, noted)
+    logprobs, tokens = logits[each, upload(n_drafted, logits.device)].float().log_softmax(dim=1).max(dim=1)
+    return compare_top(expected, tokens, logprobs)
 
 
 def _check_draft(

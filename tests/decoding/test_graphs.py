@@ -24,6 +24,7 @@ from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
+from tests.thorough import thorough
 
 pytest.importorskip("triton")
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add("
@@ -57,7 +58,7 @@ def test_coupled_samples_are_the_same_with_graphs(drafter, length, temperature, 
     )
 
 
-@pytest.mark.parametrize("drafter", ["sibling", "./model"])
+@pytest.mark.parametrize("drafter", [thorough("sibling"), "./model"])
 def test_requests_with_different_sampling_are_decoded_in_one_graph(drafter, target, draft) -> None:
     samplings = [SamplingParams(0.0), SamplingParams(0.8), SamplingParams(1.0, top_p=1.0), SamplingParams(10.0, 0.99)]
     wanted = [Request(PROMPT, sampling=sampling, max_new_tokens=8) for sampling in samplings]
@@ -70,7 +71,7 @@ def test_requests_with_different_sampling_are_decoded_in_one_graph(drafter, targ
     ]
 
 
-@pytest.mark.parametrize("drafter", ["none", "sibling", "./model"])
+@pytest.mark.parametrize("drafter", [thorough("none"), thorough("sibling"), "./model"])
 def test_requests_for_top_tokens_are_decoded_between_others_in_graphs(drafter, target, draft, monkeypatch) -> None:
     plain = Request(PROMPT, n=2, sampling=SamplingParams(0.8, 1.0), max_new_tokens=8)
     asking = replace(plain, top_logprobs=2, prompt_logprobs=1)
@@ -97,7 +98,7 @@ def test_requests_for_top_tokens_are_decoded_between_others_in_graphs(drafter, t
     assert len(scored) == len(PROMPT)
 
 
-@pytest.mark.parametrize("drafter", ["ngram", "./model"])
+@pytest.mark.parametrize("drafter", [thorough("ngram"), "./model"])
 def test_maximal_samples_are_the_same_with_graphs(drafter, target, draft) -> None:
     # Without a filter the draft's distribution is whole in either path, so that both make the same draws.
     request = Request(PROMPT, n=2, sampling=SamplingParams(1.0, top_p=1.0), max_new_tokens=10)
@@ -238,7 +239,7 @@ def test_all_graphs_of_the_target_leave_their_logits_in_one_buffer(target) -> No
     assert logits[0].untyped_storage().nbytes() == max(each.nbytes for each in logits)
 
 
-@pytest.mark.parametrize("drafter", ["sibling", "./model"])
+@pytest.mark.parametrize("drafter", [thorough("sibling"), "./model"])
 def test_a_request_decoded_inside_a_batch_under_way_disturbs_neither(drafter, target, draft) -> None:
     wanted = [
         Request(PROMPT, n=2, seed=seed, sampling=SamplingParams(0.8), max_new_tokens=6 + seed) for seed in range(4)
@@ -344,7 +345,7 @@ def test_a_draft_from_more_tokens_than_the_search_takes_is_drawn_from_the_likeli
     assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
 
 
-@pytest.mark.parametrize("drafter", ["none", "./model", "trained"])
+@pytest.mark.parametrize("drafter", [thorough("none"), "./model", thorough("trained")])
 def test_prompts_of_any_length_are_decoded_in_the_graphs_captured_at_load(
     drafter, target, draft, head, monkeypatch
 ) -> None:
@@ -363,6 +364,7 @@ def test_prompts_of_any_length_are_decoded_in_the_graphs_captured_at_load(
     assert found == [[s.token_ids for s in plain.generate(request).samples] for request in requests]
 
 
+@pytest.mark.thorough
 def test_a_calibration_leaves_the_graphs_and_their_texts_as_they_are(target, draft) -> None:
     engine = Engine(EngineConfig("tiny", "sibling", "fixed:2", max_batch=3), target, None, graphs=True)
     request = Request(PROMPT, n=3, sampling=SamplingParams(0.8), max_new_tokens=12)

@@ -25,6 +25,7 @@ from decoding.request import Request, SamplingParams
 from kernels import accept, check, kv_scatter, reference, verify_attention
 from kernels.registry import BACKENDS
 from tests.decoding.conftest import DRAFT
+from tests.thorough import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +131,7 @@ def test_without_the_kernels_texts_are_the_same(
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize("drafter", ["./draft", "trained"])
+@pytest.mark.parametrize("drafter", ["./draft", thorough("trained")])
 @pytest.mark.parametrize("acceptance", ["coupled", pytest.param("maximal", marks=pytest.mark.thorough)])
 def test_graphs_that_work_stay(drafter: str, acceptance: str, quick: Callable[..., Engine]) -> None:
     engine = quick(drafter, acceptance=acceptance)
@@ -150,7 +151,7 @@ def test_graphs_that_work_stay(drafter: str, acceptance: str, quick: Callable[..
     assert engine.provenance()["disabled"] is None
 
 
-@pytest.mark.parametrize("drafter", ["none", "./draft", "trained"])
+@pytest.mark.parametrize("drafter", [thorough("none"), "./draft", thorough("trained")])
 def test_every_shape_is_compared(drafter: str, quick: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other is made wrong, in what it computes for the last row before the padding."""
     engine = quick(drafter)

@@ -207,7 +207,7 @@ def test_an_arm_that_fails_in_the_middle_ends_alone(ctx, broker):
     assert study(ctx, study_id).runs[1].error == "the file has gone"
 
 
-@pytest.mark.parametrize("killed_after", [thorough(0), 1, thorough(2), 5, thorough(8)])
+@pytest.mark.parametrize("killed_after", [thorough(0), thorough(1), thorough(2), 5, thorough(8)])
 def test_a_worker_killed_at_any_message_costs_and_doubles_nothing(ctx, broker, killed_after, monkeypatch):
     Engines(ctx)
     study_id = submitted(ctx)

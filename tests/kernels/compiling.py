@@ -25,10 +25,10 @@ from kernels import (
     accept,
     kv_scatter,
     recurrence,
-    recurrent_rounds,
     rms_norm,
     rotary,
     silu_mul,
+    triton_recurrence,
     verify_attention,
 )
 from kernels.availability import triton
@@ -89,8 +89,8 @@ def _recur() -> None:
     q, k = torch.empty(2, 40, 16, 128, device=device)
     v, decay = torch.empty(40, 32, 128, device=device), torch.empty(40, 32, device=device)
     states = torch.empty(8, 32, 128, 128, device=device)
-    _, writes = recurrent_rounds.run_tokens(states, rows, recurrence.TokenInputs(q, k, v, decay, decay))
-    recurrent_rounds.advance_states(states, rows, writes)
+    _, writes = triton_recurrence.run_tokens(states, rows, recurrence.TokenInputs(q, k, v, decay, decay))
+    triton_recurrence.advance_states(states, rows, writes)
 
 
 LAUNCHES: dict[str, Callable[[], object]] = {
@@ -113,7 +113,7 @@ LAUNCHES: dict[str, Callable[[], object]] = {
 }
 """Every kernel as the engine launches it: the shapes of an 8B model, bf16, unless the name says otherwise."""
 _KERNELS = (
-    (recurrent_rounds, "_run"),
+    (triton_recurrence, "_run"),
     (verify_attention, "_attend"),
     (verify_attention, "_merge"),
     (kv_scatter, "_scatter"),
