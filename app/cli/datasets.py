@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -12,10 +13,11 @@ from app.cli import common
 from app.cli.from_code import from_code
 from app.cli.progress import Bars
 from app.core.context import Context
+from app.core.db.references import find_id
 from app.core.errors import BasslineError, UnavailableError
 from app.core.states import SANDBOX_ERROR
 from app.core.terminal import echo
-from app.datasets import repository, service, translation
+from app.datasets import deletion, repository, service, translation
 from app.datasets.checking import check_solutions
 from app.datasets.models import Dataset
 from app.web.ui.units import format_count, join_first
@@ -180,3 +182,45 @@ def _print_translation(document: dict[str, object], total: int) -> None:
 
 
 datasets.add_command(from_code)
+
+
+@datasets.command()
+@click.argument("reference", metavar="NAME|ID")
+def delete(reference: str) -> None:
+    """Remove a dataset that no run and no study uses; of several with this name, the newest.
+
+    Example:
+        bassline datasets delete mine
+    """
+    ctx = common.open_context()
+    with ctx.database.read() as session:
+        found = repository.get_dataset(
+            session, find_id(session, Dataset, reference, "dataset", "bassline datasets list")
+        )
+    deletion.delete_dataset(ctx, found.id)
+    echo(f"deleted {found.name}, {format_count(found.n_tasks, 'task')}, sha256 {found.sha256}")
+
+
+@datasets.command()
+@click.argument("name")
+@click.option("--task", "task_id", metavar="ID", help="one task in full")
+def show(name: str, task_id: str | None) -> None:
+    """The tasks of a dataset, or one of them in full.
+
+    Example:
+        bassline datasets show humaneval --task HumanEval/0
+    """
+    ctx = common.open_context()
+    dataset = service.require_dataset(ctx, name)
+    if task_id:
+        (task,) = service.select_tasks(dataset, [task_id], None)
+        echo(f"# {task.task_id}\n{task.prompt}{task.canonical_solution}{task.suffix or ''}\n{task.test}")
+        if task.signature:
+            echo(json.dumps({"language": task.language, "signature": task.signature, "cases": task.cases}, indent=2))
+        if task.source:
+            echo(f"# source: {json.dumps(task.source)}")
+        return
+    echo(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+    _print_fields(ctx, dataset)
+    for task in dataset.tasks:
+        echo(f"{task.task_id}  {task.entry_point}")

@@ -43,7 +43,7 @@ def list_(state: str | None, limit: int, json_file: str | None) -> None:
     """
     with common.open_context().database.read() as session:
         found = background.list_jobs(session, JobState(state) if state else None, limit=limit)
-    common.write_json(json_file, [JobDocument.of(job).model_dump(mode="json") for job in found])
+    common.write_json(json_file, [JobDocument.from_row(job).model_dump(mode="json") for job in found])
     rows = [(str(j.id), j.kind, j.subject, j.state, f"{j.done}/{j.total}", j.error or j.message) for j in found]
     common.print_list(json_file, ("id", "kind", "subject", "state", "done", ""), rows, "No jobs.")
 
@@ -59,7 +59,9 @@ def show(reference: str, json_file: str | None) -> None:
     """
     ctx = common.open_context()
     with ctx.database.read() as session:
-        document = JobWithResult.of(background.get_job(session, _find_id(session, reference))).model_dump(mode="json")
+        document = JobWithResult.from_row(background.get_job(session, _find_id(session, reference))).model_dump(
+            mode="json"
+        )
     common.write_json(json_file, document)
     common.choose_console(json_file).print(
         common.build_pairs("", [(name, str(value)) for name, value in document.items()])

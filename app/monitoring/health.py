@@ -25,8 +25,8 @@ from app.core.errors import UnavailableError
 from app.core.states import RunState, TaskState, WorkStep
 from app.runs.models import Run, RunTask
 from app.web.http.operations import JSON, declare_operation
+from app.web.http.request_context import get_context, get_singleton
 from app.web.http.schemas import ResponseModel
-from app.web.http.web import get_context, get_singleton
 from app.workers import service as workers
 
 bp = Blueprint("health", __name__, url_prefix="/api/v1/health")

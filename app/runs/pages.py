@@ -33,8 +33,8 @@ from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import describe_run_status
 from app.runs.task_repository import find_untouched_runs
+from app.web.http.request_context import get_context, get_session, parse_id
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, get_session, parse_id
 from app.web.ui.display import pair_options
 from app.web.ui.units import format_count, format_exact
 

@@ -216,7 +216,7 @@ def describe_measured_study(study: Study, found: Analysis) -> MeasuredStudy:
 
 
 def _build_answer(answer: BudgetAnswer) -> NamedAnswer:
-    return NamedAnswer.of(answer, from_s=answer.budget_s, to_s=answer.budget_s)
+    return NamedAnswer.from_row(answer, from_s=answer.budget_s, to_s=answer.budget_s)
 
 
 def find_disturbance(study: Study, arms: Collection[str]) -> str:
@@ -230,7 +230,7 @@ def format_devices(study: Study) -> str:
 
 
 def _build_head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyHead:
-    return StudyHead.of(
+    return StudyHead.from_row(
         study,
         dataset=study.dataset.name,
         dataset_sha256=study.dataset.sha256,
@@ -243,7 +243,7 @@ def _build_head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> Stud
 
 def _build_arm_documents(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDocument]:
     return [
-        ArmDocument.of(
+        ArmDocument.from_row(
             arm.run,
             name=arm.name,
             run_id=arm.run_id,

@@ -13,8 +13,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from app.core.db.storable import find_unstorable_reason
 from app.core.errors import BadInputError
+from app.web.http.request_context import get_bound_context
 from app.web.http.security import is_api
-from app.web.http.web import get_bound_context
 
 BODY_BYTES = 4 * 2**20  # three texts of 200,000 characters, escaped
 UPLOAD_BYTES = 64 * 2**20

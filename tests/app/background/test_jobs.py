@@ -18,6 +18,7 @@ from app.background.work import handle_message, hold_command
 from app.cli.main import cli
 from app.core.broker import queues
 from app.core.errors import BadInputError, CancelledError, ConflictError
+from app.core.lazy_registry import LazyRegistry
 from app.core.states import JobState
 from app.jobs import reaper
 from app.jobs.embedded import EmbeddedWorkers
@@ -46,8 +47,9 @@ class CountWords(Handler):
 
 @pytest.fixture(autouse=True)
 def one_line_in_the_registry(monkeypatch):
-    monkeypatch.setattr(handlers, "_loaded", {})
-    monkeypatch.setattr(handlers, "_loaders", [lambda: [*domains._import_handlers(), CountWords()]])
+    registry = LazyRegistry(lambda handler: handler.kind)
+    registry.register(lambda: [*domains._import_handlers(), CountWords()])
+    monkeypatch.setattr(handlers, "HANDLERS", registry)
 
 
 @pytest.fixture(autouse=True)
