@@ -23,7 +23,6 @@ import sys
 import time
 from collections import defaultdict
 from itertools import product
-from typing import Any
 
 import torch
 
@@ -42,7 +41,7 @@ from benchmarks._arms import (
 )
 from benchmarks._decode_figures import build_rows, compute_figures, compute_round_over_weight_read
 from benchmarks._headline_plan import PREFIX
-from benchmarks._report import Report, build_parser, print_table
+from benchmarks._report import Report, build_parser, parse_numbers, print_table
 from benchmarks._timing import measure_first_token_ratios, measure_read_bandwidth
 from decoding.attention.choice import pick_attention
 from decoding.models import trained_heads
@@ -87,8 +86,8 @@ def main(argv: list[str] | None = None) -> int:
         from benchmarks._peers import find_peers  # noqa: PLC0415
 
         peers, report.settings["not_run"] = find_peers(options.endpoint, options.openvino)
-    batches = _parse_numbers(options.batches, int)
-    cells = list(product(batches, _parse_numbers(options.temperatures, float)))
+    batches = parse_numbers(options.batches, int)
+    cells = list(product(batches, parse_numbers(options.temperatures, float)))
     for name in options.models.split(","):
         names = options.arms.split(",") if options.arms else _choose_usual_arms(name, options.device)
         arms = Arms(name, [*names, *peers], options.dtype, options.device, options.max_tokens, max(batches), peers)
@@ -139,10 +138,6 @@ def _measure(arms: Arms, n_tasks: int, n: int, temperature: float) -> dict[str, 
         for arm in arms.names:
             speeds[arm].append(arms.run(arm, prompt, n, temperature))
     return speeds
-
-
-def _parse_numbers(text: str, kind: type) -> list[Any]:
-    return [kind(part) for part in text.split(",")]
 
 
 def _parse_options(argv: list[str] | None) -> argparse.Namespace:

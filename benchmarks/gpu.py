@@ -26,6 +26,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from tokenizers.models import WordLevel
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks import kernels
-from benchmarks._report import Report, build_parser, print_table
+from benchmarks._report import Report, build_parser, parse_numbers, print_table
 from benchmarks._timing import measure_copy_bandwidth, measure_matmul_rate
 from decoding.config import EngineConfig
 from decoding.engine import Engine
@@ -343,21 +344,20 @@ def _print(started: float, what: str) -> None:
 
 
 def _parse_options(argv: list[str] | None) -> argparse.Namespace:
-    def numbers(text: str) -> list[int]:
-        return [int(part) for part in text.split(",")]
-
-    def shares(text: str) -> list[float]:
-        return [float(part) for part in text.split(",")]
-
     parser = build_parser("gpu", __doc__)
     parser.add_argument("--minutes", type=float, default=9.0, help="end within this time")
     parser.add_argument("--kernel-seconds", type=float, default=120.0, help="part of it for the sweep of the kernels")
-    parser.add_argument("--batches", type=numbers, default=[8, 1, 2, 4, 16], help="samples decoded at once, in order")
     parser.add_argument(
-        "--acceptance", type=shares, default=[0.85, 0.7, 0.8, 0.9], help="probabilities, comma-separated"
+        "--batches", type=parse_numbers, default=[8, 1, 2, 4, 16], help="samples decoded at once, in order"
     )
-    parser.add_argument("--draft-lengths", type=numbers, default=[4, 7], help="k, comma-separated")
-    parser.add_argument("--generate", type=numbers, default=[8, 1], help="batches of transformers' generate")
+    parser.add_argument(
+        "--acceptance",
+        type=partial(parse_numbers, kind=float),
+        default=[0.85, 0.7, 0.8, 0.9],
+        help="probabilities, comma-separated",
+    )
+    parser.add_argument("--draft-lengths", type=parse_numbers, default=[4, 7], help="k, comma-separated")
+    parser.add_argument("--generate", type=parse_numbers, default=[8, 1], help="batches of transformers' generate")
     parser.add_argument("--context", type=int, default=512, help="tokens of the prompt")
     parser.add_argument("--new-tokens", type=int, default=128, help="tokens of each sample")
     parser.add_argument("--tiny", action="store_true", help="tiny shapes, to test the script; no measurement")
