@@ -66,17 +66,17 @@ class PairDecision:
     tasks_to_decide: int | None  # of an undecided pair; None above MAX_TASKS
 
     @property
-    def a_is_better(self) -> bool:
+    def is_better(self) -> bool:
         """Whether A is shown to be better than B."""
         return self.low > 0
 
     @property
-    def b_is_better(self) -> bool:
+    def is_worse(self) -> bool:
         """Whether B is shown to be better than A."""
         return self.high < 0
 
     @property
-    def a_is_not_worse(self) -> bool:
+    def is_not_worse(self) -> bool:
         """Whether A is shown to be at most the margin worse than B."""
         return self.at_least > -self.margin
 

@@ -78,7 +78,7 @@ class PairedRuns:
     def leads_clearly(self, figure: Figure, run: int, budget_s: float) -> bool:
         """Whether the run is better than every other one."""
         others = (other for other in range(self.outcomes.n_runs) if other != run)
-        return all(self.decide(figure, run, other, budget_s).a_is_better for other in others)
+        return all(self.decide(figure, run, other, budget_s).is_better for other in others)
 
     def wins_and_losses(self, figure: Figure, a: int, b: int, budget_s: float) -> tuple[int, int]:
         """How many tasks run `a` alone solves, and how many run `b` alone does."""

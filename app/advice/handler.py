@@ -33,7 +33,7 @@ from app.datasets import service as datasets
 from app.studies import service as studies
 from app.studies.analysis import analyse_study
 from app.studies.models import Study
-from app.studies.repository import get_study, has_study
+from app.studies.repository import find_study_by_id, get_study
 from app.web.ui.units import format_seconds
 from evaluation.from_code import run
 from evaluation.from_code.build import TaskResult
@@ -213,7 +213,7 @@ def _run_study(job: BackgroundJob, attempt: JobAttempt, spec: AdviceSpec) -> Stu
 
 def _find_study(ctx: Context, study_id: uuid.UUID) -> Study | None:
     with ctx.database.read() as session:
-        return get_study(session, study_id) if has_study(session, study_id) else None
+        return find_study_by_id(session, study_id)
 
 
 def _submit_study(job: BackgroundJob, attempt: JobAttempt, spec: AdviceSpec, study_id: uuid.UUID) -> None:

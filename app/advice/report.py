@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.advice.sentence import format_advice
 from app.datasets.models import Dataset
 from app.runs.failed_samples import FailedSamples, count_failed_samples
 from app.studies import documents, export
-from app.studies.advice import format_advice
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import StudyDocument
 from app.studies.models import Study
@@ -54,9 +54,8 @@ def _compare_models(study: Study, said: StudyAnalysis) -> TextTable:
         rows.append((ArmName(arm.name), *shares, format_milliseconds(arm.run.measured.ms_per_token_all), state))
     return TextTable(
         "Models",
-        f"The share of the same tasks that each solves within {format_exact_seconds(study.budget_s)}, with its "
-        "95 % interval. "
-        "One that was certain to lose was dropped.",
+        f"The share of the same tasks that each solves within {format_exact_seconds(study.budget_s)}, with its 95 % "
+        "interval. A model shown to be worse was dropped.",
         ("Model", "Chosen sample right", "Any sample right", "ms/token", "State"),
         tuple(rows),
     )

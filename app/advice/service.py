@@ -25,7 +25,7 @@ from app.core.states import OPEN_JOB_STATES, JobState, RunState
 from app.datasets import from_code
 from app.language_models.service import require_model
 from app.runs.service import require_allowed
-from app.studies.repository import get_study, has_study
+from app.studies.repository import find_study_by_id
 from evaluation.from_code.project_tests.requirements import parse_requirements
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.source.uploaded import unpack_project
@@ -56,7 +56,8 @@ def can_accept_paths(settings: Settings) -> bool:
 
 def submit(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> uuid.UUID:
     """Opens the job for a project in a folder, or in an archive. Returns its id. Raises BadInputError."""
-    models = resolve_models(ctx, spec, archive)
+    _check_project(ctx, spec, archive)
+    models = _resolve_models(ctx, spec)
     study_id = str(generate_id())  # now, so that a worker that is killed does not submit two
     arguments = {**spec.model_dump(mode="json"), "study_id": study_id, "models": models}
     arguments["archive"] = archive.name if archive else ""
@@ -68,9 +69,9 @@ def submit(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> u
     return job.id
 
 
-def resolve_models(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> list[str]:
-    """The models to compare. Raises BadInputError for what can be seen without running anything."""
-    words = _split_command(spec.tests)
+def _check_project(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> None:
+    """Raises BadInputError for what can be seen without running anything."""
+    words = from_code.split_command(spec.tests)
     if spec.name:
         from_code.check_name(spec.name)
     if archive is not None:
@@ -83,6 +84,10 @@ def resolve_models(ctx: Context, spec: AdviceSpec, archive: UploadedProject | No
         )
     else:
         raise BadInputError("file is missing: choose an archive of the project", "file")
+
+
+def _resolve_models(ctx: Context, spec: AdviceSpec) -> list[str]:
+    """The models to compare. Raises BadInputError."""
     models = list(dict.fromkeys(spec.target.split())) or list_ready_models(ctx)
     if not models:
         raise BadInputError(
@@ -127,17 +132,7 @@ def _check_folder(spec: AdviceSpec) -> None:
 def find_interpreter(spec: AdviceSpec) -> str:
     """The interpreter of a project in a folder, by default the one in its .venv. Raises BadInputError."""
     own = Path(spec.path) / (spec.python or ".venv/bin/python")
-    try:
-        return from_code.find_interpreter(str(own) if own.is_file() else spec.python or None)
-    except BadInputError as fault:
-        raise BadInputError(str(fault).removeprefix("--"), fault.field) from None
-
-
-def _split_command(command: str) -> list[str]:
-    try:
-        return from_code.split_command(command)
-    except BadInputError as fault:
-        raise BadInputError(str(fault).removeprefix("--"), fault.field) from None
+    return from_code.find_interpreter(str(own) if own.is_file() else spec.python or None)
 
 
 @contextmanager
@@ -155,8 +150,8 @@ def describe_job(session: Session, job: BackgroundJob) -> AdviceJob:
         raise NotFoundError(f"the job {job.id} does {job.kind}: /jobs shows it")
     step, study_id = job.cursor.get("step", "read"), uuid.UUID(job.arguments["study_id"])
     now: dict[str, object] = {}
-    if step == "study" and job.state in OPEN_JOB_STATES and has_study(session, study_id):
-        study = get_study(session, study_id)
+    study = find_study_by_id(session, study_id)
+    if step == "study" and job.state in OPEN_JOB_STATES and study is not None:
         done, total, message = describe_progress(session, study)
         now = {"done": done, "total": total, "message": message}
         if study.state is RunState.RUNNING:

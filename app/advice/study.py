@@ -14,14 +14,15 @@ from app.datasets.models import Dataset
 from app.language_models import cached
 from app.runs.quiet import describe_quiet_wait
 from app.studies.models import Study
-from app.studies.progress import compute_study_progress, remaining_s
+from app.studies.progress import compute_remaining_s, compute_study_progress
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import parse_spec
 from app.web.ui.units import format_seconds
 
 PER_TASK_S = 2.0
 """Seconds of a task besides its budget: its prompt, its verdicts, and turns of the models."""
-MIN_TASKS, MAX_TASKS = 20, 164
+MIN_TASKS = 20  # below this even a large difference between two models can be chance
+MAX_TASKS = 164
 
 
 def list_ready_models(ctx: Context) -> list[str]:
@@ -56,12 +57,12 @@ def make_arms(models: Sequence[str], n: int) -> list[dict[str, Any]]:
     ]
 
 
-def choose_tasks(dataset: Dataset, arms: int, budget_s: float, seconds: float) -> list[str]:
-    """The ids of the tasks that the seconds allow, at least FEWEST: those with tests that notice faults, spread over
+def choose_tasks(dataset: Dataset, n_arms: int, budget_s: float, seconds: float) -> list[str]:
+    """The ids of the tasks that the seconds allow, at least MIN_TASKS: those with tests that notice faults, spread over
     the project by a hash of their ids."""
     strong = [task.task_id for task in dataset.tasks if not datasets.is_excluded_by_default(task)]
     every = strong or [task.task_id for task in dataset.tasks]
-    fitting = int(seconds / (arms * (budget_s + PER_TASK_S)))
+    fitting = int(seconds / (n_arms * (budget_s + PER_TASK_S)))
     number = min(MAX_TASKS, max(MIN_TASKS, fitting))
     chosen = set(sorted(every, key=lambda each: hashlib.sha256(each.encode()).digest())[:number])
     return [task_id for task_id in every if task_id in chosen]
@@ -70,7 +71,7 @@ def choose_tasks(dataset: Dataset, arms: int, budget_s: float, seconds: float) -
 def describe_progress(session: Session, study: Study) -> tuple[int, int, str]:
     """(tasks of all arms decoded, tasks in all, words) of the study."""
     progress = compute_study_progress(session, study)
-    left_s = remaining_s(study.arms, progress)
+    left_s = compute_remaining_s(study.arms, progress)
     left = f", about {format_seconds(round(left_s))} left" if left_s else ""
     waits = describe_quiet_wait(study.runs)
     decoded = sum(arm.decoded for arm in progress.values())

@@ -21,7 +21,7 @@ class AnnotationPages:
     """Adds `/annotations` to the address of a page, which the blueprint's endpoint `show` answers.
 
     `place` names the query parameters to keep (such as tab), and `row` the name of
-    the row's id in it.
+    the row's id in that address.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class AnnotationPages:
     def build_template_values(self, row_id: uuid.UUID) -> dict[str, Any]:
         """What the template's panel of annotations needs."""
         return {
-            "annotate": url_for(f"{self._name}.annotate", row_id=row_id, **self._build_part()),
+            "annotate": url_for(f"{self._name}.annotate", row_id=row_id, **self._get_kept_query()),
             "may_edit": may_use(f"{self._name}.annotate"),
         }
 
     def _redirect_back(self, row_id: uuid.UUID) -> Response:
         """The page of the row: a browser also comes here when it reloads the page of an error."""
-        return redirect(url_for(f"{self._name}.show", **self._build_part() | {self._row: row_id}), 303)
+        return redirect(url_for(f"{self._name}.show", **self._get_kept_query() | {self._row: row_id}), 303)
 
     @require_scope(Scope.SUBMIT)
     def _annotate(self, row_id: uuid.UUID) -> Response:
@@ -53,7 +53,7 @@ class AnnotationPages:
         self._change(get_context(), row_id, _parse_changes(request.form))
         return self._redirect_back(row_id)
 
-    def _build_part(self) -> dict[str, Any]:
+    def _get_kept_query(self) -> dict[str, Any]:
         return {name: request.args.get(name) for name in self._place}
 
 

@@ -199,4 +199,4 @@ def _run_study(
 
 def _has_study(ctx: Context, study_id: str) -> bool:
     with ctx.database.read() as session:
-        return repository.has_study(session, uuid.UUID(study_id))
+        return repository.find_study_by_id(session, uuid.UUID(study_id)) is not None

@@ -11,8 +11,8 @@ from app.cli.options import add_spec_options, parse_options
 from app.cli.run_and_study import open_and_find_row
 from app.runs.documents import to_plain_json
 from app.studies import repository, service
-from app.studies.audit import AuditDocument, AuditSpec, build_document
-from app.studies.audit_tables import describe_audit
+from app.studies.audit import AuditDocument, AuditSpec, build_audit_document
+from app.studies.audit_tables import list_audit_tables
 
 
 @click.command("audit")
@@ -41,7 +41,7 @@ def audit(reference: str | None, json_file: str | None, **options: Any) -> None:
             study_id = site.submit_study(study, command=common.format_typed_command(), for_audit=True)
             site.wait_for_study(study_id)
     with ctx.database.read() as session:
-        document = build_document(session, repository.get_study(session, study_id))
+        document = build_audit_document(session, repository.get_study(session, study_id))
     common.write_json(json_file, to_plain_json(document))
     _print(document, json_file)
 
@@ -53,7 +53,7 @@ def _print(document: AuditDocument, json_file: str | None) -> None:
     console.print(document.name, style="italic", highlight=False, soft_wrap=True)
     console.print(common.build_pairs("", [("study", str(document.study_id)), *profiles]))
     console.print()
-    for table in describe_audit(document)[:1]:
+    for table in list_audit_tables(document)[:1]:
         console.print(common.build_table(table.headings, table.rows))
     for each in document.decodings:
         console.print(f"{each.decoding}: {each.sentence}", soft_wrap=True)

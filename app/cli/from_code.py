@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from app.cli import common, foreground
+from app.cli.options import name_option_in_errors
 from app.cli.progress import Bars, PartsBar, format_time_left
 from app.cli.project_variables import env_option, parse_variables, set_variables
 from app.cli.stored_files import confirm_stored_files, yes_option
@@ -157,7 +158,8 @@ class DatasetRequest:
 
 def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
     """Make, store and print the datasets of a project; both, the completion form first. Raises BasslineError."""
-    interpreter = service.find_interpreter(asked.python)
+    with name_option_in_errors():
+        interpreter = service.find_interpreter(asked.python)
     options = replace(asked.options, python=interpreter if asked.python else "")
     json_file = asked.json_file
     try:
@@ -201,7 +203,8 @@ def _recheck_tasks(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
 def _build_commands(
     project: Project, tests: tuple[str, ...], doctests: bool, python: str, tests_python: str
 ) -> list[list[str]]:
-    commands = [service.split_command(command) for command in tests]
+    with name_option_in_errors():
+        commands = [service.split_command(command) for command in tests]
     if tests_python:
         commands = [resolve_command(command, tests_python) for command in commands]
     if doctests:

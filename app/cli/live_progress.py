@@ -122,7 +122,7 @@ def _read_run(ctx: Context, session: Session, run_id: uuid.UUID, alive: Sequence
 def _read_study(session: Session, study_id: uuid.UUID, alive: Sequence[Worker]) -> Snapshot:
     study = get_study(session, study_id)
     counts = study_progress.compute_study_progress(session, study)
-    left = format_time_left(study_progress.remaining_s(study.arms, counts))
+    left = format_time_left(study_progress.compute_remaining_s(study.arms, counts))
     parts = [
         ProgressPart(
             arm.name, _count_ended(counts[arm.run_id].by_state), arm.run.n_tasks, left, _describe_end(study, arm)

@@ -15,7 +15,7 @@ from app.core.errors import BadInputError, ConflictError
 from app.core.terminal import echo
 from app.runs.schemas import ArmOptions
 from app.studies import files, repository, service
-from app.studies.engines import ENGINE_FIELDS, NONE, OWN, PRESETS, EngineArms, build_arms, cross_engines
+from app.studies.engines import ENGINE_FIELDS, ENGINE_PRESETS, NONE, OWN, EngineArms, build_arms, cross_engines
 from app.studies.schemas import StudySpec
 
 SHARED_OPTIONS = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "race")
@@ -27,7 +27,7 @@ _GPU = Path("/dev/nvidiactl")
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--engine", type=CommaSeparated(click.STRING), metavar="A,B,...",
-    help=f"arms without a file: {', '.join((*PRESETS, OWN))}",
+    help=f"arms without a file: {', '.join((*ENGINE_PRESETS, OWN))}",
 )  # fmt: skip
 @click.option("--model", default="", metavar="MODEL", help="the model of these engines, a reference as for --target")
 @click.option("--draft", default="", metavar="MODEL", help="the draft model or head of their speculation")

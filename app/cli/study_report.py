@@ -13,7 +13,7 @@ from app.studies import documents, progress, report
 from app.studies.analysis import analyse_study
 from app.studies.documents import StudyDocument
 from app.studies.repository import get_study
-from app.studies.sentences import MeasuredStudy, describe_answer, to_text
+from app.studies.sentences import MeasuredTasks, describe_answer, to_text
 from app.web.ui.units import format_points
 from evaluation.decisions import MARGIN
 
@@ -61,7 +61,7 @@ def _describe_budget(document: StudyDocument) -> str:
     answer = document.at_budget
     assert answer is not None
     study = document.study
-    text = to_text(describe_answer(answer, MeasuredStudy(study.tasks_common, study.dataset, study.dataset_tasks)))
+    text = to_text(describe_answer(answer, MeasuredTasks(study.tasks_common, study.dataset, study.dataset_tasks)))
     if answer.one_second_more is not None:
         text += f" One more second: {format_points(answer.one_second_more, study.tasks_common)} points."
     return text

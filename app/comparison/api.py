@@ -8,7 +8,7 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.comparison.documents import ComparisonDocument
-from app.comparison.pair import compare_runs, measure_run
+from app.comparison.pair import compare_runs, load_stored_run
 from app.runs import repository
 from app.web.http.operations import declare_operation
 from app.web.http.request_context import get_session
@@ -32,7 +32,7 @@ class CompareQuery(RequestModel):
 def compare(query: CompareQuery) -> ComparisonDocument:
     """Two runs over the same dataset at a budget, paired by task."""
     reference, other = (
-        measure_run(get_session(), repository.get_run(get_session(), run_id))
+        load_stored_run(get_session(), repository.get_run(get_session(), run_id))
         for run_id in (query.reference, query.other)
     )
     return ComparisonDocument.from_comparison(

@@ -63,7 +63,7 @@ def describe_caveats(overlay: Overlay, not_in_turn: str = NOT_IN_TURN) -> list[s
     return said
 
 
-def describe_circumstances(overlay: Overlay, machine_factor: float | None) -> list[str]:
+def describe_pair_caveats(overlay: Overlay, machine_factor: float | None) -> list[str]:
     """Caveats on two runs; also how much the machine alone could have changed the times, what disturbed the clock of
     each run, and how many of its verdicts a program could have forged."""
     if machine_factor is None:
@@ -111,7 +111,7 @@ class MeasurementConditions:
         return max(known) if len(known) == len(self.slowdown_limits) else None
 
 
-def find_circumstances(
+def compute_conditions(
     overlay: Overlay, tasks: Sequence[Collection[RunTask]], budget_s: float
 ) -> MeasurementConditions:
     """How the two runs of the overlay were measured, given all tasks of each.
@@ -142,7 +142,7 @@ def explain_withheld_verdict(
     """
     if decision.verdict != "better" or conditions.in_turn or not conditions.time_bound:
         return None
-    winner, loser = (1, 0) if decision.a_is_better else (0, 1)
+    winner, loser = (1, 0) if decision.is_better else (0, 1)
     factor = conditions.slowdown_limits[winner]
     if factor is None:
         names = (overlay.runs[place].name for place in (winner, loser) if not conditions.clocks[place].is_known)
@@ -151,7 +151,7 @@ def explain_withheld_verdict(
             f"known of {' and of '.join(names)}. {REMEDY}"
         )
     again = overlay.paired_runs.band(figure, winner, loser, (factor, 1.0)).decide(decision.budget_s, decision.margin)
-    if again.a_is_better:
+    if again.is_better:
         return None
     n = len(overlay.task_ids)
     return (

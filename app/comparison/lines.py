@@ -10,7 +10,7 @@ from evaluation.outcomes import FIGURES, Figure
 
 
 @dataclass(frozen=True, slots=True)
-class LineDifference:
+class BaselineDifference:
     """A run minus the baseline over the common tasks, with its 95 % interval, for all budgets and runs together.
 
     `wins` are tasks that only this run solves, `losses` those that only the baseline does. `p` is exact and two-sided,
@@ -27,13 +27,13 @@ class LineDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class LineShare:
+class RunShare:
     """Pass@First or Pass@All of a run at the budget, with its 95 % interval; no difference for the baseline itself."""
 
     share: float
     low: float
     high: float
-    difference: LineDifference | None
+    difference: BaselineDifference | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class OverlayRunRow:
 
     key: str
     label: str
-    pass_first: LineShare
-    pass_all: LineShare
+    pass_first: RunShare
+    pass_all: RunShare
 
 
-def compute_lines(overlay: Overlay, budget_s: float) -> list[OverlayRunRow]:
+def compute_run_rows(overlay: Overlay, budget_s: float) -> list[OverlayRunRow]:
     """Each run at `budget_s` seconds."""
     return [
         OverlayRunRow(letter, label, *(_compute_share(overlay, figure, place, budget_s) for figure in FIGURES))
@@ -54,13 +54,13 @@ def compute_lines(overlay: Overlay, budget_s: float) -> list[OverlayRunRow]:
     ]
 
 
-def _compute_share(overlay: Overlay, figure: Figure, run: int, budget_s: float) -> LineShare:
+def _compute_share(overlay: Overlay, figure: Figure, run: int, budget_s: float) -> RunShare:
     low, high = overlay.paired_runs.interval(figure, run, budget_s)
     difference = None
     if run:
         decision = overlay.paired_runs.decide(figure, run, 0, budget_s)
         wins, losses = overlay.paired_runs.wins_and_losses(figure, run, 0, budget_s)
-        difference = LineDifference(
+        difference = BaselineDifference(
             delta=(wins - losses) / overlay.paired_runs.n_tasks,
             low=decision.low,
             high=decision.high,
@@ -69,4 +69,4 @@ def _compute_share(overlay: Overlay, figure: Figure, run: int, budget_s: float) 
             p=mcnemar(wins, losses),
             beyond_chance=decision.verdict == "better",
         )
-    return LineShare(share=overlay.paired_runs.share(figure, run, budget_s), low=low, high=high, difference=difference)
+    return RunShare(share=overlay.paired_runs.share(figure, run, budget_s), low=low, high=high, difference=difference)

@@ -18,6 +18,7 @@ from app.runs.outcomes import SampleRow, pair_outcomes, read_samples, read_task_
 from app.runs.service import check_comparable
 from app.samples.models import Sample
 from app.studies.repository import are_arms_of_one_study, count_rivals
+from app.web.ui.units import format_seconds
 from evaluation.inference import ALPHA
 from evaluation.paired_runs import PairedRuns
 
@@ -84,6 +85,16 @@ class Overlay:
     def max_budget_s(self) -> float:
         """The shortest budget of the runs in seconds: past it, one of them has only a lower bound."""
         return self.paired_runs.end_s
+
+    def require_measured(self, budget_s: float | None) -> None:
+        """Raises BadInputError for a budget past the shortest of the runs."""
+        if budget_s is not None and budget_s > self.max_budget_s:
+            _, letter = min(zip(self.runs, self.letters, strict=True), key=lambda pair: pair[0].budget_s)
+            raise BadInputError(
+                f"budget is {budget_s:g}: run {letter} stopped at {format_seconds(self.max_budget_s)}, so give at most "
+                "that or leave the run out",
+                "budget",
+            )
 
     @property
     def labels(self) -> list[str]:

@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from app.comparison import loading, report
 from app.comparison import matrix as matrices
 from app.comparison.caution import describe_caveats
-from app.comparison.lines import compute_lines
+from app.comparison.lines import compute_run_rows
 from app.comparison.loading import LETTERS, Overlay
 from app.comparison.pair import RunComparison, compare
 from app.core.errors import BadInputError, NotFoundError
@@ -28,7 +28,7 @@ from app.web.http.request_context import get_session
 from app.web.ui.charts import comparison
 from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw_comparison, find_slider_budgets
 from app.web.ui.display import FAILURE_SIGNS
-from app.web.ui.units import format_brief_seconds, format_exact, format_seconds
+from app.web.ui.units import format_brief_seconds, format_exact
 from evaluation.verdicts import FAILURES
 
 OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
@@ -71,18 +71,6 @@ def choose_opening_budget(overlay: Overlay) -> float:
     return comparison.choose_opening_budget(overlay.paired_runs.curves, overlay.max_budget_s)
 
 
-def require_measured(overlay: Overlay, budget_s: float | None) -> None:
-    """Raises BadInputError for a budget past the shortest of the runs."""
-    if budget_s is not None and budget_s > overlay.max_budget_s:
-        _, letter = min(zip(overlay.runs, overlay.letters, strict=True), key=lambda pair: pair[0].budget_s)
-        raise BadInputError(
-            f"budget is {budget_s:g}: run {letter} stopped at {format_seconds(overlay.max_budget_s)}, so give at "
-            "most that or "
-            "leave the run out",
-            "budget",
-        )
-
-
 bp = Blueprint("overlay", __name__)
 
 CELLS_SHOWN = 2000  # of the matrix: 164 tasks of HumanEval and 12 runs in one page below 200 kB
@@ -90,7 +78,7 @@ CELLS_SHOWN = 2000  # of the matrix: 164 tasks of HumanEval and 12 runs in one p
 
 @bp.get("/overlay")
 def index() -> AnyResponse:
-    """`?runs=` of two or more (repeated, or comma-separated) leads to their overlay; without it, to the list of runs.
+    """`?runs=` of two or more (repeated, or comma-separated) leads to their overlay; no query, to the list of runs.
 
     `?baseline=` puts one of them first.
     """
@@ -137,9 +125,9 @@ def show(runs: str) -> str:
         figures=FIGURES,
         chart=chart,
         grid=find_slider_budgets(curves, chart, budget),
-        lines=compute_lines(overlay, budget),
+        lines=compute_run_rows(overlay, budget),
         settings=[] if pair else list_differing_settings(overlay),
-        pins=[_join_ids([one, *(other for other in ids if other != one)]) for one in ids],
+        pins=[_join_ids(loading.put_baseline_first(ids, one)) for one in ids],
         without=[_join_ids([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
     )
 
@@ -163,7 +151,7 @@ def matrix(runs: str) -> str:
         "overlay/matrix.html",
         **_build_frame(overlay, runs, budget, errors),
         notes=[f"Left out: {problem}." for problem in overlay.left_out],
-        kept=only,
+        only=only,
         failure=failure,
         matrix_view=matrix_view,
         filters=matrices.ROW_FILTER_LABELS,
@@ -186,8 +174,8 @@ def task(runs: str) -> str:
         raise NotFoundError(f"none of these runs has a task {task_id[:60]!r}: choose one in the matrix")
     lettered_runs = [(letter, known[run_id]) for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
     errors: list[str] = []
-    longest = min(run.budget_s for _, run in lettered_runs)
-    budget = min(_parse_budget(errors) or longest, longest)
+    max_budget_s = min(run.budget_s for _, run in lettered_runs)
+    budget = min(_parse_budget(errors) or max_budget_s, max_budget_s)
     sides = []
     for (letter, run), label in zip(lettered_runs, label_runs([run for _, run in lettered_runs]), strict=True):
         signs = sort_by_finish(rows[run.id].samples if run.id in rows else (), budget)
@@ -211,7 +199,7 @@ def _parse_budget(errors: list[str], overlay: Overlay | None = None) -> float | 
     try:
         asked = parse_budget(request.args.get("budget"))
         if overlay is not None:
-            require_measured(overlay, asked)
+            overlay.require_measured(asked)
     except BadInputError as problem:
         errors.append(str(problem))
     return asked

@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 from app.comparison import caution
 from app.comparison.caution import is_same_device
 from app.comparison.loading import Overlay, build_overlay
-from app.core.errors import BadInputError
 from app.runs.configuration import find_differences
 from app.runs.figures import SELECTOR, compute_speedup
 from app.runs.models import Run, RunTask
@@ -59,7 +58,7 @@ def build_conclusion(first: Comparison, decision: PairDecision, withheld: str | 
         verdict, tasks_to_decide = "undecided", None
         title, reason = "Undecided: the machine could explain it", f"The interval excludes 0, but {withheld}"
     elif verdict == "better":
-        title = "Better" if decision.a_is_better else "Worse"
+        title = "Better" if decision.is_better else "Worse"
         reason = "The interval excludes 0: unlikely to be chance."
     elif underpowered := _find_lack_of_power(first):
         title, reason = "Undecided: A solves too few tasks", underpowered
@@ -71,7 +70,7 @@ def build_conclusion(first: Comparison, decision: PairDecision, withheld: str | 
             needed = format_tasks_to_decide(tasks_to_decide)
             reason += f" About {needed} tasks would decide a difference of {margin}."
     return Conclusion(
-        underpowered=underpowered, worse=verdict == "better" and decision.b_is_better, verdict=verdict,
+        underpowered=underpowered, worse=verdict == "better" and decision.is_worse, verdict=verdict,
         margin=decision.margin, tasks_to_decide=tasks_to_decide, title=title,
         sentence=f"{_describe_test(first, decision)}. {reason}",
     )  # fmt: skip
@@ -93,13 +92,13 @@ def describe_inferiority(decision: PairDecision, n_tasks: int) -> str | None:
 
     The usual test of non-inferiority: the one-sided lower limit of the difference must lie above minus the margin.
     """
-    if decision.a_is_not_worse:
+    if decision.is_not_worse:
         return None
     return (
         f"B may be more than {format_margin(decision.margin)} worse than A: the difference over "
         f"{format_count(n_tasks, 'task')} is {format_points(decision.difference, n_tasks)} points, and its "
-        "one-sided 95 % limit is "
-        f"{format_points(decision.at_least, n_tasks)}. Evaluate more tasks, or give a larger margin."
+        f"one-sided 95 % limit is {format_points(decision.at_least, n_tasks)}. Evaluate more tasks, or give a larger "
+        "margin."
     )
 
 
@@ -185,7 +184,7 @@ class RunComparison:
         return find_differences(self.reference, self.other)
 
 
-def measure_run(session: Session, run: Run) -> MeasuredRun:
+def load_stored_run(session: Session, run: Run) -> MeasuredRun:
     """A run of the database."""
     return MeasuredRun(run, read_tasks(session, run.id), read_samples(session, [run.id]))
 
@@ -212,13 +211,9 @@ def compare(
 
     Raises BadInputError for a budget longer than a run's own.
     """
-    if budget_s > overlay.max_budget_s:
-        raise BadInputError(
-            f"budget is {budget_s:g}: one of the runs stopped at {overlay.max_budget_s:g} seconds, give at most that",
-            "budget",
-        )
+    overlay.require_measured(budget_s)
     a, b = overlay.runs
-    conditions = caution.find_circumstances(overlay, tasks, budget_s)
+    conditions = caution.compute_conditions(overlay, tasks, budget_s)
     first, every = (_compare_figure(overlay, figure, conditions, budget_s, margin) for figure in FIGURES)
     return RunComparison(
         overlay=overlay,

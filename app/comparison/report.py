@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from xml.etree import ElementTree as ET
 
-from app.comparison.caution import describe_circumstances, is_same_device
+from app.comparison.caution import describe_pair_caveats, is_same_device
 from app.comparison.pair import PairedFigure, RunComparison
 from app.runs import configuration
 from app.runs.models import Run
@@ -109,15 +109,14 @@ def describe_speed(compared: RunComparison) -> str:
         return f"B wrote {format_decimal(compared.speed)} times as many tokens per second as A, {over}."
     return (
         f"Per sample, B wrote {format_decimal(compared.speed * a / b)} times as many tokens per second as A, "
-        f"{over}; in all "
-        f"{format_decimal(compared.speed)} times, with {format_count(b, 'sample')} per task against {a}."
+        f"{over}; in all {format_decimal(compared.speed)} times, with {format_count(b, 'sample')} per task against {a}."
     )
 
 
 def describe_notes(compared: RunComparison) -> list[str]:
     """The caveats on the figures, a sentence or two each."""
-    said = [f"Pass@{name}: undecided: {one.withheld}" for name, one in compared.figures.items() if one.withheld]
-    return said + describe_circumstances(compared.overlay, compared.machine_factor)
+    said = [f"Pass@{name} is undecided: {one.withheld}" for name, one in compared.figures.items() if one.withheld]
+    return said + describe_pair_caveats(compared.overlay, compared.machine_factor)
 
 
 def format_markdown(compared: RunComparison) -> str:
@@ -183,12 +182,13 @@ def _list_properties(compared: RunComparison) -> Iterable[tuple[str, str]]:
     yield "budget_s", f"{compared.budget_s:g}"
     yield "verdict", compared.conclusion.verdict
     for name, one in compared.figures.items():
-        label, c, decision = f"pass_{name.lower()}", one.paired, one.decision
-        yield f"{label}_a", f"{c.b:.4f}"
-        yield f"{label}_b", f"{c.a:.4f}"
-        yield f"{label}_difference", f"{c.delta:.4f}"
+        label, paired, decision = f"pass_{name.lower()}", one.paired, one.decision
+        share_of_a, share_of_b = paired.b, paired.a  # `paired` is B against A
+        yield f"{label}_a", f"{share_of_a:.4f}"
+        yield f"{label}_b", f"{share_of_b:.4f}"
+        yield f"{label}_difference", f"{paired.delta:.4f}"
         yield f"{label}_interval", f"{decision.low:.4f} to {decision.high:.4f}"
-        yield f"{label}_p", f"{c.p:.4f}"
+        yield f"{label}_p", f"{paired.p:.4f}"
     yield "detectable", f"{compared.first.paired.detectable:.4f}"
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from pydantic import Field, ValidationError, field_validator, model_validator
 from sqlalchemy.orm import Session
 
-from app.comparison.pair import MeasuredRun, measure_run
+from app.comparison.pair import MeasuredRun, load_stored_run
 from app.core.context import Context
 from app.core.db.storable import require_storable
 from app.core.errors import BadInputError
@@ -103,7 +103,7 @@ def load_measured_run(ctx: Context, session: Session, reference: str) -> Measure
     """
     if reference.endswith(SUFFIX):
         return _read_run_file(ctx, session, Path(reference))
-    return measure_run(session, find_run(session, reference))
+    return load_stored_run(session, find_run(session, reference))
 
 
 def _read_run_file(ctx: Context, session: Session, path: Path) -> MeasuredRun:

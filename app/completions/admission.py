@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from statistics import median
 from typing import NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, Text, cast, func, select
 from sqlalchemy.orm import Session
 
 from app.completions.models import CompletionRun
@@ -22,11 +22,11 @@ from app.core.broker import queues
 from app.core.context import Context
 from app.core.db.types import get_utc_time
 from app.core.errors import OverloadedError
-from app.core.states import OPEN_RUN_STATES, TaskState
+from app.core.states import OPEN_RUN_STATES, UNDECODED_TASK_STATES, TaskState
 from app.datasets.models import Task
 from app.runs.models import Run, RunTask
 from app.runs.schemas import DecodingSpec
-from app.samples.models import Sample
+from app.samples.models import FINISHED_REASONS, Sample
 from app.workers import service as workers
 from decoding.limits import MAX_SERVED
 from evaluation import datasets as evaluation_datasets
@@ -39,7 +39,7 @@ USUAL_ROUNDS = 32  # of an answer, where none has ended lately
 CHARACTERS_PER_TOKEN = 2.5  # of code, which is not tokenized here; fewer make the estimate longer
 
 
-class FinishedCompletion(NamedTuple):
+class FinishedPrompt(NamedTuple):
     """A completion that was decoded: seconds of waiting and of decoding, when it ended (aware), and on the clock from
     its acceptance its first finished sample, None if none finished."""
 
@@ -49,16 +49,16 @@ class FinishedCompletion(NamedTuple):
     first_finished_s: float | None
 
 
-class OpenCompletion(NamedTuple):
+class OpenPrompt(NamedTuple):
     """A completion that has not ended: whether it waits, the seconds since it was accepted, its samples, budget, most
-    tokens and characters of prompt."""
+    tokens and characters (of token ids an estimate)."""
 
     waits: bool
     age_s: float
     n: int
     budget_s: float
     max_tokens: int
-    characters: int
+    characters: float
 
 
 class RoundCosts(NamedTuple):
@@ -67,11 +67,11 @@ class RoundCosts(NamedTuple):
     round_s: float
     prompt_token_s: float
 
-    def estimate_prompt_s(self, characters: int) -> float:
+    def estimate_prompt_s(self, characters: float) -> float:
         """Seconds to read a prompt."""
         return self.prompt_token_s * characters / CHARACTERS_PER_TOKEN
 
-    def estimate_answer_s(self, one: OpenCompletion) -> float:
+    def estimate_answer_s(self, one: OpenPrompt) -> float:
         """Seconds that a completion usually keeps its places in the batch; its budget ends it."""
         rounds = min(one.max_tokens, USUAL_ROUNDS)
         return min(self.estimate_prompt_s(one.characters) + rounds * self.round_s, one.budget_s)
@@ -84,13 +84,13 @@ def admit_completion(ctx: Context, spec: DecodingSpec, tasks: Sequence[evaluatio
     Raises OverloadedError if the completions for the target leave no time for one more within its budget.
     """
     with ctx.admission_lock:
-        _require_capacity(ctx, spec, sum(len(task.prompt) + len(task.suffix or "") for task in tasks))
+        _require_capacity(ctx, spec, sum(map(_count_characters, tasks)))
         yield
 
 
-def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None:
+def _require_capacity(ctx: Context, spec: DecodingSpec, characters: float) -> None:
     with ctx.database.read() as session:
-        ahead = _list_open_completions(session, spec.target)
+        ahead = _list_open_prompts(session, spec.target)
         if not ahead:
             return
         ended = _find_ended_lately(session, spec.target)
@@ -107,14 +107,14 @@ def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None
             needed_s = 0.0 if costs is None else costs.estimate_prompt_s(characters) + 2 * costs.round_s
     if wait_s + needed_s >= spec.budget_s:
         raise OverloadedError(
-            f"{spec.target} has {len(ahead)} completions to decode: one more waits about {wait_s:.0f} seconds "
+            f"{spec.target} has {len(ahead)} prompts to decode: one more waits about {wait_s:.0f} seconds "
             f"and takes {needed_s:.0f}, which exceeds the budget of {spec.budget_s:g} seconds; ask again later, or "
             "with more time",
             max(math.ceil(wait_s + needed_s - spec.budget_s), 1),
         )
 
 
-def predict_wait_s(ahead: Sequence[OpenCompletion], costs: RoundCosts | None, together: int, n_workers: int) -> float:
+def predict_wait_s(ahead: Sequence[OpenPrompt], costs: RoundCosts | None, together: int, n_workers: int) -> float:
     """Seconds until a new completion behind these starts, if none has ended lately.
 
     `together` of them, and at most MAX_SERVED samples, share the batch of each worker; the rest wait until places are
@@ -130,7 +130,7 @@ def predict_wait_s(ahead: Sequence[OpenCompletion], costs: RoundCosts | None, to
     return math.floor(batches) * kept_s + max(waiting_s, all_s - max(one.age_s for one in ahead))
 
 
-def estimate_wait_s(waiting: int, decoding: int, ended: Sequence[FinishedCompletion], now: dt.datetime) -> float:
+def estimate_wait_s(waiting: int, decoding: int, ended: Sequence[FinishedPrompt], now: dt.datetime) -> float:
     """Seconds until a completion that comes after `waiting` others is begun, by those that have ended lately.
 
     By Little's law, `decoding` completions end at `decoding` / (median time of one) per second; if more have
@@ -144,13 +144,26 @@ def estimate_wait_s(waiting: int, decoding: int, ended: Sequence[FinishedComplet
     return max(waiting / per_s, median(just) if len(just) >= MIN_FINISHED else 0.0)
 
 
-def estimate_first_answer_s(ended: Sequence[FinishedCompletion]) -> float:
+def estimate_first_answer_s(ended: Sequence[FinishedPrompt]) -> float:
     """Seconds from the start of decoding to the first finished sample, of those that had one; 0 if none did."""
     needed = [one.first_finished_s - one.queue_s for one in ended if one.first_finished_s is not None]
     return median(needed) if needed else 0.0
 
 
-def _list_open_completions(session: Session, target: str) -> list[OpenCompletion]:
+def _count_characters(task: evaluation_datasets.Task) -> float:
+    """The characters that a prompt has or, of token ids, probably had."""
+    return len(task.prompt) + len(task.suffix or "") + CHARACTERS_PER_TOKEN * len(task.prompt_token_ids or ())
+
+
+def _build_character_count() -> ColumnElement[float]:
+    """_count_characters of a stored prompt. The commas of a list are counted: databases differ in its length's name."""
+    ids = cast(Task.prompt_token_ids, Text)
+    n_ids = func.length(ids) - func.length(func.replace(ids, ",", "")) + 1
+    texts = func.length(Task.prompt) + func.coalesce(func.length(Task.suffix), 0)
+    return texts + CHARACTERS_PER_TOKEN * func.coalesce(n_ids, 0)
+
+
+def _list_open_prompts(session: Session, target: str) -> list[OpenPrompt]:
     rows = session.execute(
         select(
             RunTask.state,
@@ -158,7 +171,7 @@ def _list_open_completions(session: Session, target: str) -> list[OpenCompletion
             CompletionRun.n,
             CompletionRun.budget_s,
             CompletionRun.max_tokens,
-            func.length(Task.prompt),
+            _build_character_count(),
         )
         .join(CompletionRun, CompletionRun.id == RunTask.run_id)
         .join(RunTask.task)
@@ -166,11 +179,14 @@ def _list_open_completions(session: Session, target: str) -> list[OpenCompletion
             CompletionRun.state.in_(OPEN_RUN_STATES),
             CompletionRun.after_id.is_(None),  # plain decoding beside another waits for its turn outside of its clock
             CompletionRun.target == target,
-            RunTask.state.in_((TaskState.QUEUED, TaskState.DECODING)),
+            RunTask.state.in_(UNDECODED_TASK_STATES),
         )
     )
     now = get_utc_time()
-    return [OpenCompletion(state is TaskState.QUEUED, (now - at).total_seconds(), *rest) for state, at, *rest in rows]
+    return [
+        OpenPrompt(state is TaskState.QUEUED, (now - at).total_seconds(), n, budget_s, max_tokens, characters)
+        for state, at, n, budget_s, max_tokens, characters in rows
+    ]
 
 
 def _load_measured_costs(session: Session, target: str) -> RoundCosts | None:
@@ -192,9 +208,9 @@ def _count_workers(ctx: Context, session: Session) -> int:
     return max(sum(found), 1)
 
 
-def _find_ended_lately(session: Session, target: str) -> list[FinishedCompletion]:
+def _find_ended_lately(session: Session, target: str) -> list[FinishedPrompt]:
     since = get_utc_time() - dt.timedelta(seconds=RECENT_WINDOW_S)
-    finished = Sample.finish_reason.in_(("stop", "length"))
+    finished = Sample.finish_reason.in_(FINISHED_REASONS)
     first = select(func.min(Sample.finished_s)).where(Sample.run_task_id == RunTask.id, finished).scalar_subquery()
     rows = session.execute(
         select(RunTask.queue_s, RunTask.wall_s, RunTask.finished_at, first)
@@ -210,7 +226,5 @@ def _find_ended_lately(session: Session, target: str) -> list[FinishedCompletion
         .limit(MAX_FINISHED)
     )
     return [
-        FinishedCompletion(queue_s or 0.0, wall_s, at, first_s)
-        for queue_s, wall_s, at, first_s in rows
-        if wall_s and at
+        FinishedPrompt(queue_s or 0.0, wall_s, at, first_s) for queue_s, wall_s, at, first_s in rows if wall_s and at
     ]

@@ -59,8 +59,8 @@ def load_both_sides(session: Session, run_id: uuid.UUID) -> tuple[CompletionView
     """A completion, and plain decoding beside it where that was asked for. Raises NotFoundError."""
     plain = find_plain(session, run_id)
     if plain is None:
-        return lanes.load(session, run_id), None
-    first, second = (lanes.load(session, one, chosen_first=False) for one in (run_id, plain))
+        return lanes.load_completion_view(session, run_id), None
+    first, second = (lanes.load_completion_view(session, one, chosen_first=False) for one in (run_id, plain))
     return first, second
 
 

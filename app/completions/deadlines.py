@@ -21,7 +21,7 @@ from app.core.context import Context
 from app.core.db.clock import build_database_time, clamp_end_to_start, read_database_time
 from app.core.db.database import call_after_commit, execute_update
 from app.core.db.types import generate_id, get_utc_time
-from app.core.states import OPEN_RUN_STATES, Failure, RunState, TaskState
+from app.core.states import OPEN_RUN_STATES, UNDECODED_TASK_STATES, Failure, RunState, TaskState
 from app.jobs.work.live_updates import publish_task_change
 from app.runs import transitions
 from app.runs.models import Run, RunTask
@@ -31,7 +31,6 @@ from app.workers.service import compute_silence_limit
 
 SILENT_S = 2.5  # once the budget is over, a worker silent for this long counts as lost
 MIN_LEASE_S = 2.5
-OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING)
 WORKER_LOST_ERROR = f"{Failure.WORKER_LOST}: the worker stopped answering, and the budget is over: ask again"
 
 
@@ -75,7 +74,7 @@ def _is_loaded_elsewhere(ctx: Context, session: Session, target: str) -> bool:
     """Whether another live worker has the model in memory."""
     silent_since = build_database_time(session, -compute_silence_limit(ctx).total_seconds())
     alive = (Worker.name != ctx.worker_name, Worker.stopped_at.is_(None), Worker.last_seen_at >= silent_since)
-    loads_it = Worker.loading.is_not_distinct_from(target)  # with other options than it has in memory
+    loads_it = Worker.loading.is_not_distinct_from(target)  # again, with other options, so it is not ready
     held = session.scalars(select(Worker.model).where(*alive, ~loads_it))
     return any(target in models.split(", ") for models in held if models)
 
@@ -84,7 +83,7 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
     """Answers a completion's jobs whose budget is over, if no worker is about to: without text, or with an error.
 
     A job that still waits ends as if a worker had begun it too late. Returns the seconds until it should be called
-    again; infinity when nothing is left to wait for.
+    again; infinity while no clock runs.
     """
     now = get_utc_time()
     with ctx.database.read() as session:
@@ -92,7 +91,9 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
             select(RunTask, CompletionRun)
             .join(CompletionRun, CompletionRun.id == RunTask.run_id)
             .where(
-                RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES), CompletionRun.state.in_(OPEN_RUN_STATES)
+                RunTask.run_id == run_id,
+                RunTask.state.in_(UNDECODED_TASK_STATES),
+                CompletionRun.state.in_(OPEN_RUN_STATES),
             )
         ).all()
         if not rows:
@@ -104,10 +105,10 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         waits_for_model = _build_model_wait_check(ctx, session, over[0][1].target)
         over = [(row, run) for row, run in over if not waits_for_model(row, run)]
         beaten_since = read_database_time(session) - dt.timedelta(seconds=SILENT_S)
-        left_alone = [(row, run) for row, run in over if not _is_worker_alive(ctx, row, run, beaten_since)]
+        abandoned = [(row, run) for row, run in over if not _is_worker_alive(ctx, row, run, beaten_since)]
     ended = [
         _finish_waiting_job(ctx, row, run, now) if row.state is TaskState.QUEUED else _fail_lost_job(ctx, row, run, now)
-        for row, run in left_alone
+        for row, run in abandoned
     ]
     if any(ended):
         transitions.close_if_done(ctx, run_id)
@@ -120,7 +121,7 @@ def find_overdue(session: Session) -> Iterable[uuid.UUID]:
     rows = session.execute(
         select(RunTask.run_id, RunTask.queued_at, Run.budget_s)
         .join(RunTask.run)
-        .where(Run.is_completion, Run.state.in_(OPEN_RUN_STATES), RunTask.state.in_(OPEN_TASK_STATES))
+        .where(Run.is_completion, Run.state.in_(OPEN_RUN_STATES), RunTask.state.in_(UNDECODED_TASK_STATES))
     )
     return {run_id for run_id, queued_at, budget_s in rows if queued_at + dt.timedelta(seconds=budget_s) < now}
 

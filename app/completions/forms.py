@@ -11,8 +11,6 @@ from app.runs.forms import FormField, build_form_fields, build_form_values, get_
 from app.runs.models import Run, RunTask
 from evaluation.languages import registry
 
-Errors = dict[str, str]
-
 EXAMPLE = {
     "target": "qwen2.5-coder-0.5b",
     "prompt": 'def is_palindrome(text: str) -> bool:\n    """Whether text reads the same backwards."""\n',
@@ -47,7 +45,9 @@ def build_fields() -> tuple[list[FormField], list[FormField]]:
     return first, list(by_name.values())
 
 
-def parse(form: Mapping[str, str], check: Callable[[CompletionSpec], object]) -> tuple[CompletionSpec | None, Errors]:
+def parse_completion_form(
+    form: Mapping[str, str], check: Callable[[CompletionSpec], object]
+) -> tuple[CompletionSpec | None, dict[str, str]]:
     """As runs.forms.parse_form, for a completion."""
     return parse_form(CompletionSpec, form, LABELS, _VALID, check)
 

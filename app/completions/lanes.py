@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -129,14 +130,20 @@ class CompletionView:
         return max((lane.replay["end"] for lane in self.lanes), default=0.0)
 
 
-def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> CompletionView:
+def require_completion(session: Session, run_id: uuid.UUID) -> CompletionRun:
+    """A run that is a completion. Raises NotFoundError."""
+    run = repository.get_run(session, run_id)
+    if not isinstance(run, CompletionRun):
+        raise NotFoundError(f"run {run.id} is not a completion: open it under Runs")
+    return run
+
+
+def load_completion_view(session: Session, run_id: uuid.UUID, *, chosen_first: bool = True) -> CompletionView:
     """A completion and its lanes by rank, the chosen sample first; or all in the order they finished.
 
     Raises NotFoundError for a run that is not a completion.
     """
-    run = repository.get_run(session, run_id)
-    if not isinstance(run, CompletionRun):
-        raise NotFoundError(f"run {run.id} is not a completion: open it under Runs")
+    run = require_completion(session, run_id)
     row = repository.load_tasks_with_samples(session, run.id, origins=True)[0]
     signs = presentation.sort_by_finish(row.samples)
     ranks = presentation.rank_samples(signs)

@@ -33,7 +33,7 @@ def index() -> str:
 @require_scope(Scope.SUBMIT)
 def start() -> PageResponse:
     """Starts a completion and shows it; an invalid form is shown again with its values and errors."""
-    spec, errors = forms.parse(request.form, lambda spec: service.validate_spec(get_context(), spec))
+    spec, errors = forms.parse_completion_form(request.form, lambda spec: service.validate_spec(get_context(), spec))
     if spec is not None:
         submit = against_plain.submit if forms.AGAINST_PLAIN in request.form else service.submit
         try:
@@ -55,7 +55,7 @@ def show(run_id: uuid.UUID) -> str:
 @require_scope(Scope.SUBMIT)
 def cancel(run_id: uuid.UUID) -> Response:
     """Ends what is left of a completion."""
-    lanes.load(get_session(), run_id)
+    lanes.require_completion(get_session(), run_id)
     against_plain.cancel(get_context(), run_id)
     return redirect(url_for("complete.show", run_id=run_id), 303)
 
@@ -63,13 +63,13 @@ def cancel(run_id: uuid.UUID) -> Response:
 @bp.get("/complete/<uuid:run_id>/answers/<int:index>")
 def answer(run_id: uuid.UUID, index: int) -> str:
     """The answer of a sample that has finished while others are still decoded. Raises NotFoundError."""
-    side = lanes.load(get_session(), run_id)
+    run = lanes.require_completion(get_session(), run_id)
     texts = TextAssembler()
     events = [texts.expand(event) for event in get_context().bus.read(run_id, FIRST, 0)]
     for event in reversed([event for event in events if event is not None]):
         for sample in event.data["samples"] if event.type == event_types.TEXT else ():
             if sample["index"] == index and sample["finish_reason"] in FINISHED_REASONS:
-                found = lanes.build_text_answer(side.run, side.row.task, sample["pieces"])
+                found = lanes.build_text_answer(run, run.tasks[0].task, sample["pieces"])
                 return render_template("completions/answer.html", answer=found, index=index)
     raise NotFoundError(f"sample {index} has not finished: look again when it has")
 

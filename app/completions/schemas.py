@@ -36,9 +36,3 @@ class CompletionSpec(DecodingSpec):
             label = registry.LABELS[self.language]
             raise BadInputError(f"test judges Python only: leave it out for {label}, or evaluate a dataset", "test")
         return self
-
-    @model_validator(mode="after")
-    def _check_n_min(self) -> Self:
-        if self.n_min is not None and self.n_min > self.n:
-            raise BadInputError(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
-        return self

@@ -19,7 +19,7 @@ from app.core.context import Context
 from app.core.errors import BadInputError, UnavailableError
 from app.core.remote import target as remote
 from app.datasets.models import Task
-from app.datasets.service import build_task_columns
+from app.datasets.service import LONGEST_NAME, build_task_columns
 from app.jobs.work.prepare import prepare_run
 from app.language_models.service import require_infilling
 from app.runs import enqueue
@@ -30,7 +30,6 @@ from evaluation import datasets as evaluation_datasets
 from evaluation.datasets import PYTHON
 
 TASK_ID = "prompt"
-LONGEST_NAME = 200
 MAX_HEAD = 2000  # characters at the end of the prompt in which a function's head is looked for
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
 _BRACE_FUNCTION = re.compile(
@@ -75,6 +74,8 @@ def submit_prompts(
 
     Raises BadInputError, OverloadedError if too many wait, UnavailableError if the broker cannot be reached.
     """
+    if n_min is not None and n_min > spec.n:
+        raise BadInputError(f"n_min is {n_min} and n is {spec.n}: give at most n", "n_min")
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)

@@ -87,7 +87,7 @@ def find_interpreter(python: str | None) -> str:
     found = shutil.which(python)
     if found is None:
         raise BadInputError(
-            f"--python {python} is not a program that can be started: name the project's interpreter, such as "
+            f"python {python} is not a program that can be started: name the project's interpreter, such as "
             ".venv/bin/python",
             "python",
         )
@@ -99,9 +99,9 @@ def split_command(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise BadInputError(f"--tests cannot be read as a command: {error}", "tests") from None
+        raise BadInputError(f"tests cannot be read as a command: {error}", "tests") from None
     if not words:
-        raise BadInputError('--tests is empty: give a command, such as "python -m pytest -q"', "tests")
+        raise BadInputError('tests is empty: give a command, such as "python -m pytest -q"', "tests")
     return words
 
 
@@ -246,6 +246,6 @@ def list_left_out(finished: FinishedDataset) -> list[dict[str, Any]]:
     for made in finished.result.made:
         if made.row is None:
             file, name, line = made.key.rsplit(":", 2)
-            reason = {"reason": made.reason, "detail": made.detail, "unlock": find_remedy(made.reason)}
-            rows.append({"file": file, "function": name, "line": int(line), **reason})
+            row = service.build_left_out_row(made.reason, name, file=file, line=int(line), detail=made.detail)
+            rows.append({**row, "unlock": find_remedy(made.reason)})
     return rows

@@ -25,7 +25,7 @@ class TaskList(NamedTuple):
 class Dataset(Named, Base):
     """A named list of tasks. Datasets with the same name differ in content; the name refers to the newest.
 
-    `left_out` are the functions of a project that did not become tasks: file, function, line, reason and detail;
+    `left_out` are the functions or tasks that were left out: file, function, line, reason, detail, unlock;
     `coverage` says what share of the project became tasks (evaluation/from_code/coverage.py).
     """
 

@@ -74,8 +74,7 @@ def show(dataset_id: uuid.UUID) -> str:
 
 @bp.get("/datasets/<uuid:dataset_id>/left-out")
 def left_out(dataset_id: uuid.UUID) -> str:
-    """The functions of the project that did not become tasks, by reason, the most frequent first. Raises
-    NotFoundError."""
+    """The functions or tasks that were left out, by reason, the most frequent first. Raises NotFoundError."""
     dataset = repository.get_dataset(get_session(), dataset_id)
     groups: dict[str, list[dict[str, Any]]] = {}
     for function in dataset.left_out or []:
@@ -94,7 +93,6 @@ def _render_dataset(dataset_id: uuid.UUID, fault: str = "") -> str:
     return render_template(
         "datasets/show.html",
         dataset=dataset,
-        tasks=dataset.tasks,
         task=task,
         from_code=from_code,
         fault=fault,

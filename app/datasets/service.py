@@ -73,7 +73,7 @@ def import_bytes(
 ) -> Dataset:
     """The content of a JSONL file, plain or gzipped, as a stored dataset without its tasks.
 
-    `left_out` are the functions of a project that did not become tasks, and why; `coverage` is the share that did.
+    `left_out` are the functions or tasks that were left out, and why; `coverage` is about a project's functions.
     Raises BadInputError, which calls the file `origin`.
     """
     check_name(name)
@@ -87,9 +87,13 @@ def import_bytes(
     for task in loaded.tasks:
         _check_storable(task)
     if loaded.left_out:
-        rows = [{"file": "", "function": each.task_id, "line": 0, "reason": each.reason} for each in loaded.left_out]
-        left_out = [*left_out, *({**row, "detail": ""} for row in rows)]
+        left_out = [*left_out, *(build_left_out_row(each.reason, each.task_id) for each in loaded.left_out)]
     return _store_rows(ctx, loaded, DatasetKind.IMPORTED, left_out, coverage)
+
+
+def build_left_out_row(reason: str, name: str, *, file: str = "", line: int = 0, detail: str = "") -> dict[str, Any]:
+    """A row of Dataset.left_out: why a function or task was left out."""
+    return {"file": file, "function": name, "line": line, "reason": reason, "detail": detail}
 
 
 def remove_tasks(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
@@ -182,8 +186,7 @@ def is_excluded_by_default(task: Task) -> bool:
 
 
 def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, weak: bool = True) -> list[Task]:
-    """The tasks asked for, in dataset order; without ids, all tasks; weak and unstated ones only
-    if wanted (`weak`).
+    """The tasks asked for, in dataset order; without ids all, weak and unstated ones only if wanted (`weak`).
 
     Raises BadInputError for an id the dataset does not have, and where no task is left.
     """

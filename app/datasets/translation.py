@@ -75,9 +75,7 @@ def _store(ctx: Context, name: str, language: str, part: dict[str, Any]) -> dict
     """Stores the dataset, unless no task could be translated. Returns the report as JSON."""
     failed = [(task_id, ORACLE, detail) for task_id, detail in part["oracle_failed"].items()]
     left_out = [*((task_id, reason, "") for task_id, reason in part["left_out"].items()), *failed]
-    rows = [
-        {"file": "", "function": id_, "line": 0, "reason": reason, "detail": said} for id_, reason, said in left_out
-    ]
+    rows = [service.build_left_out_row(reason, task_id, detail=detail) for task_id, reason, detail in left_out]
     lines = part["lines"].encode()
     stored = service.import_bytes(ctx, lines, name, f"{name}.jsonl", rows) if part["tasks"] else None
     by_reason: dict[str, list[str]] = {}

@@ -13,7 +13,7 @@ from app.leaderboard.entries import MEASURED_ELSEWHERE, LeaderboardEntry
 from app.runs.clock import describe_disturbance
 from app.runs.repository import get_run
 from app.studies.analysis import compare_named_runs
-from app.studies.sentences import MeasuredStudy
+from app.studies.sentences import MeasuredTasks
 from app.web.ui.charts.comparison import choose_opening_budget
 from evaluation.studies.answer import BudgetAnswer, answer_at
 from evaluation.studies.arms import ArmComparison
@@ -101,10 +101,10 @@ class FirstPageAnswer:
         return describe_disturbance(run.figures for run in self.source.runs)
 
     @property
-    def over(self) -> MeasuredStudy:
+    def over(self) -> MeasuredTasks:
         """What the answer is about."""
         one = self.source.runs[0]
-        return MeasuredStudy(
+        return MeasuredTasks(
             self.n_tasks, one.dataset, one.dataset_tasks, "of your code" if self.source.is_own_code else ""
         )
 

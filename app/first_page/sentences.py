@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.first_page.answer import FirstPageAnswer
 from app.first_page.models_at_budget import ModelRow, ModelsAtBudget
-from app.studies.sentences import MAX_NAMES, MeasuredStudy, format_margin, format_tasks_to_decide
+from app.studies.sentences import MAX_NAMES, MeasuredTasks, format_margin, format_tasks_to_decide
 from app.web.ui.units import format_count, format_exact_seconds, format_interval, format_percent, format_seconds
 from evaluation.decisions import MARGIN
 
@@ -55,7 +55,7 @@ def _describe_others(card: FirstPageAnswer, found: ModelsAtBudget, used: ModelRo
     return said
 
 
-def _describe_tasks(tasks: list[int | None], over: MeasuredStudy) -> str:
+def _describe_tasks(tasks: list[int | None], over: MeasuredTasks) -> str:
     """How many tasks would decide all of the differences, of `tasks` for each; None stands for very many."""
     if None in tasks or (most := max(filter(None, tasks))) > over.dataset_tasks:
         return f"More tasks than {over.dataset} has would be needed to decide."

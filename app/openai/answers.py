@@ -50,12 +50,12 @@ class TextAnswers:
             raise BadInputError("budget was over before the whole prompt was scored: give more seconds", "budget")
         text, tokens = task.prompt_sent or "", [TokenLogprob(*token) for token in task.prompt_logprobs or []]
         if self._asked.max_tokens:
-            text, tokens = text + sample.raw, tokens + _list_tokens(sample) + _end_of_sequence(sample)
+            text, tokens = text + sample.raw, tokens + _list_tokens(sample) + _list_eos_token(sample)
         return self._build_end(index, text, sample, tokens)
 
     def _build_end(self, index: int, text: str, sample: Sample, tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
         if self._asked.logprobs is None:
-            return {**self.build_piece(index, text), **_end(sample, None)}
+            return {**self.build_piece(index, text), **_build_end_fields(sample, None)}
         ends = list(accumulate(len(token.text) for token in tokens))
         logprobs = {
             "tokens": [token.text for token in tokens],
@@ -64,7 +64,7 @@ class TextAnswers:
             "top_logprobs": [_map_by_text(token) for token in tokens] if self._asked.logprobs else None,
             "text_offset": [0, *ends[:-1]] if tokens else [],
         }
-        return {**self.build_piece(index, text), **_end(sample, logprobs)}
+        return {**self.build_piece(index, text), **_build_end_fields(sample, logprobs)}
 
 
 class ChatAnswers:
@@ -88,24 +88,24 @@ class ChatAnswers:
 
     def build_last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
         """The end of a choice, with the `text` that is still missing."""
-        return {**self._build_delta(index, {"content": text} if text else {}), **self._end(sample)}
+        return {**self._build_delta(index, {"content": text} if text else {}), **self._build_chat_end(sample)}
 
     def build_choice(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
         """A choice that is not streamed."""
         message = {"role": "assistant", "content": sample.raw, "refusal": None}
-        return {"index": index, "message": message, **self._end(sample)}
+        return {"index": index, "message": message, **self._build_chat_end(sample)}
 
     def _build_delta(self, index: int, delta: dict[str, Any]) -> dict[str, Any]:
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
 
-    def _end(self, sample: Sample) -> dict[str, Any]:
+    def _build_chat_end(self, sample: Sample) -> dict[str, Any]:
         if not self._asked.logprobs:
-            return _end(sample, None)
+            return _build_end_fields(sample, None)
         content = [
             {**_name_token(token.text, token.logprob), "top_logprobs": [_name_token(*likely) for likely in token.top]}
             for token in _list_tokens(sample)
         ]
-        return _end(sample, {"content": content, "refusal": None})
+        return _build_end_fields(sample, {"content": content, "refusal": None})
 
 
 Answers = TextAnswers | ChatAnswers
@@ -151,9 +151,8 @@ def _list_tokens(sample: Sample) -> list[TokenLogprob]:
     return [TokenLogprob(*token) for token in zip(texts, sample.logprobs, tops, strict=True)]
 
 
-def _end_of_sequence(sample: Sample) -> list[TokenLogprob]:
-    """The token that ended the sample: with echo, clients expect one entry for each token
-    drawn."""
+def _list_eos_token(sample: Sample) -> list[TokenLogprob]:
+    """The token that ended the sample: with echo, clients expect one entry for each token drawn."""
     return [] if sample.eos_logprob is None else [TokenLogprob("", sample.eos_logprob, [])]
 
 
@@ -161,7 +160,7 @@ def _head(run: Run, name: str, kind: str, model: str) -> dict[str, Any]:
     return {"id": name, "object": kind, "created": int((run.created_at or get_utc_time()).timestamp()), "model": model}
 
 
-def _end(sample: Sample, logprobs: dict[str, Any] | None) -> dict[str, Any]:
+def _build_end_fields(sample: Sample, logprobs: dict[str, Any] | None) -> dict[str, Any]:
     own = {
         "finish_reason": sample.finish_reason,
         "finished_s": get_finish_time(sample),

@@ -80,8 +80,7 @@ def _handle_bassline_error(error: BasslineError) -> tuple[dict[str, Any], int]:
 @bp.errorhandler(HTTPException)
 def _handle_http_error(error: HTTPException) -> tuple[dict[str, Any], int]:
     status = error.code or 500
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    return {"error": {"message": error.description, "type": kind, "param": None, "code": None}}, status
+    return service.format_error(error.description, status), status
 
 
 @bp.errorhandler(Exception)

@@ -21,7 +21,7 @@ from pydantic import (
 from app.core.db.storable import Text
 from app.core.errors import BadInputError
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
-from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec, PromptMode
+from app.runs.schemas import MAX_N, DecodingSpec, PromptMode
 from evaluation.datasets import Task
 
 MAX_STOPS = 256
@@ -101,7 +101,7 @@ class LogprobOptions(NamedTuple):
 
 class SamplesRequest(BaseModel, ABC):
     """n samples of each prompt, or under load as few as `n_min`. `budget` is the seconds of wall clock for all prompts
-    together, from the moment the request is accepted; where it is missing, each adds BASSLINE_COMPLETION_BUDGET_S.
+    together, from the moment the request is accepted; if missing, each prompt adds BASSLINE_COMPLETION_BUDGET_S.
     `drafter` is the option of a run.
 
     A field that has no effect here is refused, unless its value asks for nothing or cannot change the text: an error is
@@ -135,16 +135,14 @@ class SamplesRequest(BaseModel, ABC):
                 continue
             if given not in NEUTRAL.get(name, ()):
                 raise BadInputError(f"{name[:60]} is not offered here: leave it out", name)
-        if self.n_min is not None and self.n_min > self.n:
-            raise BadInputError(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
         if len(self.stop) > MAX_STOPS or "" in self.stop:
             raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
         return self
 
     @property
+    @abstractmethod
     def max_sample_tokens(self) -> int:
         """The most tokens of a sample."""
-        return MAX_TOKENS
 
     @property
     def prompt_mode(self) -> PromptMode:
@@ -175,6 +173,6 @@ class SamplesRequest(BaseModel, ABC):
         """What the chat template can read beside the messages."""
         return {}
 
+    @abstractmethod
     def get_logprob_options(self) -> LogprobOptions:
         """The log-probabilities that the answer shows beside the chosen tokens."""
-        return LogprobOptions(None, 0)

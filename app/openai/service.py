@@ -125,7 +125,6 @@ def wait_until_ended(ctx: Context, run_id: uuid.UUID, disconnected: ClientDiscon
 
 def build_error_document(error: BasslineError) -> dict[str, Any]:
     """An error in OpenAI's shape."""
-    kind = "invalid_request_error" if get_status(error) < 500 else "server_error"
     field = getattr(error, "field", None)
     if field is None:  # an error of the whole request begins with the name of its field
         word = str(error).split(" ", 1)[0]
@@ -133,7 +132,13 @@ def build_error_document(error: BasslineError) -> dict[str, Any]:
     # Fields in a list are named by their index.
     param = NAMES.get(field, field.split(".")[0]) if field else None
     code = "model_not_found" if isinstance(error, BadInputError) and error.field == "target" else error.code
-    return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
+    return format_error(str(error), get_status(error), param, code)
+
+
+def format_error(message: str | None, status: int, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+    """The error object of OpenAI's API."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
 def get_status(error: BasslineError) -> int:

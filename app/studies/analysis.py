@@ -125,8 +125,8 @@ def build_arm(session: Session, name: str, run: Run) -> Arm:
 def _compute_utilization(run: Run, decoded: Sequence[RunTask], busy: float) -> float | None:
     """The target's arithmetic as a share of what the device can do; None where a part of it was not recorded.
 
-    Counts two operations per parameter and token, over all tokens the target computed, accepted or not; those
-    from the prefix cache did not. Neither attention nor the draft model is counted.
+    Counts two operations per parameter and token, over all tokens the target computed, accepted or not; tokens
+    from the prefix cache do not count. Neither attention nor the draft model is counted.
     """
     n_parameters = get_target_parameters(run.provenance)
     rates = [calibration.flops_per_s for calibration in run.calibrations if calibration.flops_per_s]

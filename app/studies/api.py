@@ -89,7 +89,7 @@ def create_audit(body: AuditSpec) -> tuple[StudyOverview, dict[str, str]]:
 @declare_operation({200: AuditDocument}, problems=(409,))
 def show_audit(study_id: uuid.UUID) -> AuditDocument:
     """Whether speculation changes the texts, over those that are decoded so far."""
-    return audit.build_document(get_session(), repository.get_study(get_session(), study_id))
+    return audit.build_audit_document(get_session(), repository.get_study(get_session(), study_id))
 
 
 @bp.get("/studies/<uuid:study_id>/export")

@@ -19,7 +19,7 @@ from app.core.states import PASSED, SANDBOX_ERROR, RunState
 from app.datasets.models import Task
 from app.runs.models import Run, RunTask
 from app.runs.options import Fieldset, Option, get_options
-from app.runs.schemas import MAX_N, MAX_TOKENS, EngineOptions, SampleOptions, TaskChoice
+from app.runs.schemas import MAX_N, MAX_TOKENS, SampleOptions, TaskChoice
 from app.samples.models import FINISHED_REASONS, Sample
 from app.studies.models import Study
 from app.studies.schemas import StudySpec
@@ -36,10 +36,9 @@ from evaluation.losslessness import (
 
 GREEDY, SAMPLED = "greedy", "sampled"
 SIDES = ("off", "off again", "on", "on again")
-MAX_DIFFERING_TEXTS = 50  # differing texts, in full order
+MAX_DIFFERING_TEXTS = 50  # that a document lists
 EXCERPT = 80  # characters from the first difference on, and half as many before it
 _SERVER_FACTS = ("target", "endpoint", "device", "device_name", "dtype", "target_sha256", "n_requests", "extra_body")
-_ENGINE = EngineOptions.model_fields
 
 
 class AuditSpec(TaskChoice, SampleOptions):
@@ -168,7 +167,7 @@ def is_audit(study: Study) -> bool:
     return [arm.name for arm in study.arms] == [_name_arm(d, side) for d in (GREEDY, SAMPLED) for side in SIDES]
 
 
-def build_document(session: Session, study: Study) -> AuditDocument:
+def build_audit_document(session: Session, study: Study) -> AuditDocument:
     """What an audit found. Raises ConflictError for another study, and for one that has no texts yet."""
     if not is_audit(study):
         raise ConflictError("the study is not an audit: start one with `bassline audit`")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from app.studies.audit import AuditDocument
+from app.studies.report import format_difference
 from app.web.ui.tables import TextTable
-from app.web.ui.units import format_percent, format_points
+from app.web.ui.units import format_percent
 
 MAX_SHOWN = 10  # texts that differ
 
 
-def describe_audit(document: AuditDocument) -> list[TextTable]:
+def list_audit_tables(document: AuditDocument) -> list[TextTable]:
     """The verdict with its figures, and the first texts that speculation changes."""
     figures = TextTable(
         "Does speculation change the answers?",
@@ -24,9 +25,10 @@ def describe_audit(document: AuditDocument) -> list[TextTable]:
                 format_percent(each.noise_share),
                 format_percent(each.on_noise_share),
                 str(each.near_ties),
-                _describe_difference(each.pass_at_1_difference, each.pass_at_1_interval),
+                f"{difference} points" if difference else "\N{EN DASH}",
             )
             for each in document.decodings
+            for difference in [format_difference(each.pass_at_1_difference, each.pass_at_1_interval)]
         ),
     )
     if not document.tasks:
@@ -41,9 +43,3 @@ def describe_audit(document: AuditDocument) -> list[TextTable]:
         ),
     )
     return [figures, texts]
-
-
-def _describe_difference(difference: float | None, interval: tuple[float, float] | None) -> str:
-    if difference is None or interval is None:
-        return "\N{EN DASH}"
-    return f"{format_points(difference)} ({format_points(interval[0])} to {format_points(interval[1])}) points"

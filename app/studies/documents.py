@@ -18,8 +18,8 @@ from app.runs.quiet import describe_quiet_wait
 from app.studies.analysis import StudyAnalysis
 from app.studies.engine_rows import EngineRow
 from app.studies.models import Study
-from app.studies.progress import ArmProgress, remaining_s
-from app.studies.sentences import MeasuredStudy, describe_study
+from app.studies.progress import ArmProgress, compute_remaining_s
+from app.studies.sentences import MeasuredTasks, describe_study
 from app.web.http.schemas import ResponseModel
 from app.web.ui.units import format_exact, format_exact_seconds
 from evaluation.decisions import MARGIN, PairVerdict
@@ -42,7 +42,9 @@ class StudyHead(ResponseModel):
     budget_s: float = Field(description="seconds of wall clock per task")
     seed: int
     race: bool = Field(description="arms that are worse than another at every budget of interest are dropped")
-    block_tasks: int = Field(description="tasks after which the arms change places; 1 where all engines fit in memory")
+    block_tasks: int = Field(
+        description="tasks after which arms change places; 1 where all engines are loaded together"
+    )
     device: str = Field(description="where the arms were measured")
     machine: dict[str, JsonValue] = Field(description="the machine that decoded the first task; empty before")
     measured_elsewhere: str | None = Field(
@@ -112,7 +114,7 @@ else:
 
 
 class NamedAnswer(_Answered):
-    """The arm to use at one budget (seconds), as in `at_budget`; null while no chosen sample has passed."""
+    """The arm to use at one budget (seconds), as in `at_budget`; `use` is null while no chosen sample passes."""
 
     use: str | None = Field(
         description="the arm with the highest Pass@First, or a cheaper one shown to be at most the margin worse; "
@@ -175,9 +177,9 @@ def build_document(
 
     Raises BadInputError for a budget above the study's.
     """
-    found, at = analysis.statistics, budget_s
-    if at is not None:
-        require_measured_budget(study, at)
+    found = analysis.statistics
+    if budget_s is not None:
+        require_measured_budget(study, budget_s)
     answers = found.answers_with(margin) if found else ()
     made = StudyDocument(
         study=StudyInfo(
@@ -186,33 +188,35 @@ def build_document(
             arms_compared=list(analysis.compared),
         ),
         arms=_build_arm_documents(study, progress),
-        sentence=describe_study(answers, describe_measured_study(study, found)) if found else NOTHING_YET,
+        sentence=describe_study(answers, get_measured_tasks(study, found)) if found else NOTHING_YET,
         disturbance=find_disturbance(study, analysis.compared) if found else "",
         answer=[_build_answer(answer) for answer in answers],
         reached=list(found.reached) if found else [],
         frontier=list(found.frontier_first) if found else [],
         frontier_all=list(found.frontier_all) if found else [],
         paper_table=list(found.paper_table) if found else [],
-        samples=list(found.samples_with(at)) if found else [],
+        samples=list(found.samples_with(budget_s)) if found else [],
         speculation=list(found.speculation) if found else [],
         engines=list(analysis.engines),
     )
-    return made.model_copy(update={"at_budget": found.answer_at(at, margin)}) if found and at is not None else made
+    if found is None or budget_s is None:
+        return made
+    return made.model_copy(update={"at_budget": found.answer_at(budget_s, margin)})
 
 
 def require_measured_budget(study: Study, budget_s: float) -> None:
     """Raises BadInputError for a budget above the study's: nothing was measured there."""
     if budget_s > study.budget_s:
         raise BadInputError(
-            f"budget is {format_exact(budget_s)}: measured to {format_exact_seconds(study.budget_s)}, give at "
-            "most that",
+            f"budget is {format_exact(budget_s)}: measured to {format_exact_seconds(study.budget_s)}, give at most "
+            "that",
             "budget",
         )
 
 
-def describe_measured_study(study: Study, found: Analysis) -> MeasuredStudy:
+def get_measured_tasks(study: Study, found: Analysis) -> MeasuredTasks:
     """What the answers of the study are about."""
-    return MeasuredStudy(len(found.tasks_common), study.dataset.name, study.dataset.n_tasks)
+    return MeasuredTasks(len(found.tasks_common), study.dataset.name, study.dataset.n_tasks)
 
 
 def _build_answer(answer: BudgetAnswer) -> NamedAnswer:
@@ -236,7 +240,7 @@ def _build_head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> Stud
         dataset_sha256=study.dataset.sha256,
         dataset_tasks=study.dataset.n_tasks,
         device=format_devices(study),
-        remaining_s=remaining_s(study.arms, progress),
+        remaining_s=compute_remaining_s(study.arms, progress),
         waiting=describe_quiet_wait(study.runs) if study.state in OPEN_RUN_STATES else None,
     )
 

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
@@ -50,7 +50,7 @@ def _configure_vllm(method: str, tokens: int, **others: Any) -> str:
 
 
 _SGLANG_DRAFT = "--speculative-draft-model-path {draft}"
-PRESETS: Mapping[str, EnginePreset] = {
+ENGINE_PRESETS: Mapping[str, EnginePreset] = {
     "vllm": EnginePreset(
         "vllm",
         "serve {model} --served-model-name {name} --host 127.0.0.1 --port {port}",
@@ -113,7 +113,7 @@ class EngineArm(RequestModel):
     name: DisplayName = Field("", max_length=200, description="the name in tables")
 
     @model_validator(mode="after")
-    def _is_one_of_three(self) -> EngineArm:
+    def _require_source_and_model(self) -> EngineArm:
         if sum(map(bool, (self.engine, self.url, self.command))) != 1:
             raise ValueError("engine, url, command: give one of them, or target for an arm as in any study")
         if not self.model:
@@ -152,9 +152,9 @@ def cross_engines(engines: Sequence[str], speculations: Sequence[str], shared: M
     """
     tables, left_out = [], []
     for engine in engines:
-        _require_word("engine", engine, (*PRESETS, OWN))
+        _require_word("engine", engine, (*ENGINE_PRESETS, OWN))
         for speculation in speculations:
-            _require_word("speculation", speculation, Speculation.__args__)  # type: ignore[attr-defined]
+            _require_word("speculation", speculation, get_args(Speculation))
             if speculation in _list_speculations(engine):
                 tables.append({"engine": engine, "speculation": speculation, **shared})
             else:
@@ -218,14 +218,13 @@ def _iterate_free_ports(tables: Sequence[Mapping[str, Any]]) -> Iterator[int]:
 
 def _build_arm(arm: EngineArm, given: dict[str, Any], port: int) -> tuple[dict[str, Any], DeclaredServer | None]:
     """(options of the arm, its server); None for our own engine."""
-    engine = arm.engine or "server"
-    name = arm.name or f"{engine if arm.engine else arm.model}, {arm.speculation}"
+    name = arm.name or f"{arm.engine or arm.model}, {arm.speculation}"
     if arm.engine:
         _require_speculation(arm)
     if arm.engine == OWN:
         drafter = _OWN_DRAFTERS[arm.speculation].replace("{draft}", arm.draft)
         return {**given, "target": arm.model, "drafter": drafter, "name": name}, None
-    preset = PRESETS.get(arm.engine or "")
+    preset = ENGINE_PRESETS.get(arm.engine or "")
     served = arm.model
     if preset is not None:
         served = _name_model(arm.model) if preset.is_named else _locate_model(arm.model, preset)
@@ -290,7 +289,7 @@ def _declares_speculation(arm: EngineArm) -> bool:
 
 
 def _list_speculations(engine: str) -> tuple[str, ...]:
-    return tuple(_OWN_DRAFTERS) if engine == OWN else (NONE, *PRESETS[engine].speculation)
+    return tuple(_OWN_DRAFTERS) if engine == OWN else (NONE, *ENGINE_PRESETS[engine].speculation)
 
 
 def _require_speculation(arm: EngineArm) -> None:
@@ -302,7 +301,7 @@ def _require_speculation(arm: EngineArm) -> None:
     flags = (
         _OWN_DRAFTERS[arm.speculation]
         if arm.engine == OWN
-        else PRESETS[arm.engine].speculation.get(arm.speculation, "")
+        else ENGINE_PRESETS[arm.engine].speculation.get(arm.speculation, "")
     )
     if "{draft}" in flags and not arm.draft:
         raise BadInputError(f"draft is missing: {arm.speculation} needs a draft model or head", "draft")

@@ -20,7 +20,7 @@ from app.studies.grid import Grid, build_grid
 from app.studies.schemas import StudySpec
 
 SHARED_OPTIONS = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name")
-OWN_GRID = ("drafter", "n")  # a preset sets these itself
+PRESET_OPTIONS = ("drafter", "n")  # a preset sets these itself
 LABELS = {name: option.form_label for name, option in get_options(RunSpec).items()} | {
     "race": "Race",
     "preset": "Question",
@@ -99,7 +99,7 @@ def build_shared_fields(datasets: list[str]) -> list[FormField]:
 
 def build_list_fields() -> list[FormField]:
     """A field for every further option in which arms may differ; it takes several values."""
-    skipped = ("target", *OWN_GRID)
+    skipped = ("target", *PRESET_OPTIONS)
     return [
         replace(
             one,
@@ -130,7 +130,7 @@ def list_model_choices() -> list[tuple[str, str]]:
 def _build_arms(values: MultiDict[str, str]) -> Grid:
     """The arms. Raises BadInputError that names the field."""
     preset = values.get("preset", "")
-    names = [name for name in ArmOptions.model_fields if not (preset and name in OWN_GRID)]
+    names = [name for name in ArmOptions.model_fields if not (preset and name in PRESET_OPTIONS)]
     given = {name: found for name in names if (found := get_selected_values(values, name))}
     if preset:
         return presets.build_preset_arms(preset, given.pop("target", []), given)

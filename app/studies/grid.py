@@ -16,7 +16,7 @@ from app.runs.schemas import ArmOptions
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
 from app.web.http.schemas import to_bad_input
 
-MOST_COMBINATIONS = 1000
+MAX_COMBINATIONS = 1000
 # Options that do nothing where another one has this value.
 WITHOUT_EFFECT = (("drafter", "none", ("draft_length", "acceptance")), ("temperature", 0.0, ("top_p",)))
 Values = Mapping[str, Sequence[Any]]
@@ -37,7 +37,7 @@ def build_grid(values: Values, base_options: Sequence[Mapping[str, Any]] = ({},)
     decode as an earlier one does. Raises BadInputError for a value that no combination accepts, and unless 2 to 32 arms
     remain.
     """
-    _refuse_too_many(math.prod(map(len, values.values())) * len(base_options), MOST_COMBINATIONS, "combinations")
+    _refuse_too_many(math.prod(map(len, values.values())) * len(base_options), MAX_COMBINATIONS, "combinations")
     wanted = [
         {**base, **dict(zip(values, combination, strict=True))}
         for base in base_options
@@ -54,7 +54,7 @@ def build_grid(values: Values, base_options: Sequence[Mapping[str, Any]] = ({},)
             continue
         first, _ = arms.setdefault(_build_equivalence_key(arm), (one, arm))
         if first is not one:
-            names = [_describe_combination(values, wanted) for values in (one, first)]
+            names = [_describe_combination(combination, wanted) for combination in (one, first)]
             left_out.append(f"{names[0]} is left out: it decodes as {names[1]} does")
     for one, refusal in refused:
         field = refusal.field or ""

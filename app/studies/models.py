@@ -28,7 +28,7 @@ class Study(Named, Annotatable, Base):
     budget_s: Mapped[float]
     seed: Mapped[int] = mapped_column(BigInteger)
     race: Mapped[bool] = mapped_column(default=False, server_default=false())  # drops arms that are worse than another
-    # Tasks after which the next arm has its turn: 1, or more where the engines do not fit into memory together.
+    # Tasks after which the next arm has its turn: 1, or more where the engines cannot be loaded together.
     block_tasks: Mapped[int] = mapped_column(default=1)
     # Where the first task was decoded, {} before. Only this machine may continue the study.
     machine: Mapped[dict[str, Any]] = mapped_column(default=dict)

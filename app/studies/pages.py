@@ -24,8 +24,8 @@ from app.studies.analysis import AnalysisCache, StudyAnalysis
 from app.studies.documents import require_measured_budget
 from app.studies.loading import has_unloaded_reference, load_reference_studies
 from app.studies.models import Study
-from app.studies.progress import ArmProgress, compute_run_progress, compute_study_progress, remaining_s
-from app.studies.sentences import describe_answer, describe_verdict
+from app.studies.progress import ArmProgress, compute_remaining_s, compute_run_progress, compute_study_progress
+from app.studies.sentences import describe_answer, format_verdict
 from app.web.http.request_context import get_context, get_session, get_singleton, parse_id
 from app.web.http.security import require_scope
 from app.web.ui.charts import comparison
@@ -94,7 +94,7 @@ def index() -> str:
 
 @bp.get("/studies/<uuid:study_id>")
 def show(study_id: uuid.UUID) -> str:
-    """One tab (`?tab=`) of a study at `?budget=` seconds (default: opening_budget), by a `?margin=` in points."""
+    """One tab (`?tab=`) of a study at `?budget=` seconds (default: choose_opening_budget) by `?margin=` points."""
     study = repository.get_study(get_session(), study_id)
     said, progress = _get_analysis(study), compute_study_progress(get_session(), study)
     found, is_open = said.statistics, study.state in OPEN_RUN_STATES
@@ -109,12 +109,14 @@ def show(study_id: uuid.UUID) -> str:
     except BadInputError as problem:
         error = str(problem)
     document = documents.build_document(study, said, progress, budget, margin)
-    tables = report.describe_details(document) if tab == "details" else []
+    tables = report.list_detail_tables(document) if tab == "details" else []
     if document.answer and tab == "answer":
         tables = [
-            *_describe_audit(study),
-            report.describe_answers(document), *report.describe_engines(document), report.describe_reached(document),
-        ]  # fmt: skip
+            *_list_audit_tables(study),
+            report.build_answers_table(document),
+            *report.list_engine_tables(document),
+            report.build_reached_table(document),
+        ]
     numbers = get_run_numbers(get_session(), [arm.run_id for arm in study.arms])
     return render_template(
         f"studies/{tab}.html",
@@ -122,7 +124,7 @@ def show(study_id: uuid.UUID) -> str:
         study_open=is_open,
         document=document,
         progress=progress,
-        remaining_s=remaining_s,
+        remaining_s=compute_remaining_s,
         resumable=not is_open and _is_resumable(study, progress),
         said=said,
         found=found,
@@ -130,12 +132,12 @@ def show(study_id: uuid.UUID) -> str:
         labels=shorten_arm_names(study),
         runs={arm.name: arm.run_id for arm in study.arms},
         notes=report.format_notes,
-        later=_later(study, said, budget),
+        later=_describe_later_answer(study, said, budget),
         tables=tables,
-        sentences=describe_answer(document.at_budget, documents.describe_measured_study(study, found))
+        sentences=describe_answer(document.at_budget, documents.get_measured_tasks(study, found))
         if found and document.at_budget
         else [],
-        verdict=describe_verdict,
+        verdict=format_verdict,
         chart=draw_arms(study, found, budget, numbers) if found and tab == "answer" else None,
         downloads=_list_downloads(study),
         few=MAX_EXPANDED_ARMS,
@@ -162,7 +164,7 @@ def redirect_to_study(run_id: uuid.UUID) -> AnyResponse:
 def new() -> str:
     """The form with a small grid, or with the values in the address, such as `?target=...&n=1&n=8`."""
     values = forms.get_initial_values()
-    if any(name in request.args for name in forms.OWN_GRID):
+    if any(name in request.args for name in forms.PRESET_OPTIONS):
         values["preset"] = ""
     for name in request.args:
         values.setlist(name, request.args.getlist(name))
@@ -239,7 +241,7 @@ def _get_analysis(study: Study) -> StudyAnalysis:
     return get_singleton(AnalysisCache).get(get_session(), study, allow_stale=study.state in OPEN_RUN_STATES)
 
 
-def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
+def _describe_later_answer(study: Study, said: StudyAnalysis, budget: float) -> str:
     """When the first right answer came, if none came within the budget, or why none did; "" if one did."""
     if said.statistics is None or said.statistics.answer_at(budget).arm is not None:
         return ""
@@ -257,14 +259,14 @@ def _is_resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bo
     )
 
 
-def _describe_audit(study: Study) -> list[TextTable]:
+def _list_audit_tables(study: Study) -> list[TextTable]:
     """What an audit has found once it has ended; nothing for another study."""
     from app.studies import audit, audit_tables  # noqa: PLC0415 (imports scipy, which takes a second)
 
     if study.state in OPEN_RUN_STATES or not audit.is_audit(study):
         return []
     try:
-        return audit_tables.describe_audit(audit.build_document(get_session(), study))
+        return audit_tables.list_audit_tables(audit.build_audit_document(get_session(), study))
     except ConflictError:  # no text is in all passes
         return []
 

@@ -31,7 +31,7 @@ from app.studies.schedule import may_run_here
 from app.workers.service import compute_silence_limit
 from evaluation.prompting import PromptError
 
-BLOCK_TASKS = 8  # for which an arm keeps its engine, where the engines of a study do not fit into memory together
+BLOCK_TASKS = 8  # for which an arm keeps its engine, where the engines of a study are not loaded together
 
 
 def try_engines(ctx: Context, study_id: uuid.UUID) -> None:
@@ -119,7 +119,7 @@ class ArmPolicy(EvaluationPolicy):
         if step is not WorkStep.DECODE:
             yield run_task_id
             return
-        study_id = _study_of(ctx, run_id)
+        study_id = _read_study_id(ctx, run_id)
         while True:
             with ctx.database.read() as session:
                 job = schedule.find_next_job(session, study_id)
@@ -138,7 +138,7 @@ class ArmPolicy(EvaluationPolicy):
 
     def on_start(self, ctx: Context, run: Run) -> None:
         """Loads the engine of every arm once, and keeps the study on the device of its first task."""
-        study_id = _study_of(ctx, run.id)
+        study_id = _read_study_id(ctx, run.id)
         try_engines(ctx, study_id)
         require_open(ctx, run.id)
         require_first_device(ctx, study_id, run)
@@ -152,7 +152,7 @@ class ArmPolicy(EvaluationPolicy):
         """Drops arms that have lost the race, and sends the message for the next job of the study."""
         from app.studies import race  # noqa: PLC0415 (imports scipy, which takes a second)
 
-        study_id = _study_of(ctx, run_id)
+        study_id = _read_study_id(ctx, run_id)
         race.drop_losers(ctx, study_id)
         schedule.send_next(ctx, study_id)
 
@@ -192,6 +192,6 @@ def _is_silent(ctx: Context, session: Session, study_id: uuid.UUID) -> bool:
     return sent_at is None or sent_at < get_utc_time() - compute_silence_limit(ctx)
 
 
-def _study_of(ctx: Context, run_id: uuid.UUID) -> uuid.UUID:
+def _read_study_id(ctx: Context, run_id: uuid.UUID) -> uuid.UUID:
     with ctx.database.read() as session:
-        return session.scalars(select(StudyArm.study_id).where(StudyArm.run_id == run_id)).one()
+        return get_study_id(session, run_id)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.core.states import DECODED_TASK_STATES, OPEN_RUN_STATES, OPEN_TASK_STATES, TaskState
+from app.core.states import DECODED_TASK_STATES, OPEN_RUN_STATES, OPEN_TASK_STATES, UNDECODED_TASK_STATES, TaskState
 from app.runs.models import RunTask
 from app.runs.repository import ENOUGH_TASKS
 from app.studies.models import Study, StudyArm
@@ -40,7 +40,7 @@ class ArmProgress:
     @property
     def waiting(self) -> int:
         """Tasks that the engine still has to decode or is decoding."""
-        return self.by_state.get(TaskState.QUEUED, 0) + self.by_state.get(TaskState.DECODING, 0)
+        return sum(self.by_state.get(state, 0) for state in UNDECODED_TASK_STATES)
 
 
 def compute_run_progress(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, ArmProgress]:
@@ -58,7 +58,7 @@ def compute_run_progress(session: Session, run_ids: Collection[uuid.UUID]) -> di
     return {run_id: ArmProgress(states[run_id], engine_s[run_id]) for run_id in run_ids}
 
 
-def remaining_s(arms: Collection[StudyArm], progress: Mapping[uuid.UUID, ArmProgress]) -> float | None:
+def compute_remaining_s(arms: Collection[StudyArm], progress: Mapping[uuid.UUID, ArmProgress]) -> float | None:
     """Seconds of decoding that the open arms have left, at the pace of their tasks so far.
 
     None until each of them has decoded ENOUGH_TASKS, because one task says little about the next. Grading is not in it.

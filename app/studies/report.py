@@ -8,7 +8,7 @@ from app.annotations import schemas as annotation
 from app.runs.options import get_options
 from app.runs.schemas import ArmOptions
 from app.studies.documents import ArmDocument, StudyDocument
-from app.studies.sentences import describe_verdict, format_margin, format_tasks_to_decide
+from app.studies.sentences import format_margin, format_tasks_to_decide, format_verdict
 from app.web.ui.tables import ArmName, TextTable
 from app.web.ui.units import (
     format_count,
@@ -51,7 +51,7 @@ def list_facts(found: StudyDocument) -> list[tuple[str, str]]:
         else ("Measured on", study.device),
     ]
     if study.block_tasks > 1:
-        rows.append(("Turns", f"every {study.block_tasks} tasks, because the engines did not fit into memory together"))
+        rows.append(("Turns", f"every {study.block_tasks} tasks, because the engines could not be loaded together"))
     if study.command:
         rows.append((COMMAND, study.command))
     rows += annotation.list_annotations(study)
@@ -60,11 +60,11 @@ def list_facts(found: StudyDocument) -> list[tuple[str, str]]:
 
 def list_tables(found: StudyDocument) -> list[TextTable]:
     """The tables that have something to say, the answer first."""
-    answer = [describe_answers(found), describe_reached(found)] if found.answer else []
-    return [*answer, *describe_engines(found), *describe_details(found), _build_arms_table(found)]
+    answer = [build_answers_table(found), build_reached_table(found)] if found.answer else []
+    return [*answer, *list_engine_tables(found), *list_detail_tables(found), _build_arms_table(found)]
 
 
-def describe_engines(found: StudyDocument) -> list[TextTable]:
+def list_engine_tables(found: StudyDocument) -> list[TextTable]:
     """The engines of the arms and how to start them; no table without other servers."""
     if not found.engines:
         return []
@@ -88,10 +88,9 @@ def describe_engines(found: StudyDocument) -> list[TextTable]:
         TextTable(
             "Engines",
             f"Pass@First and Pass@All within {format_exact_seconds(found.study.budget_s)}, tokens per second, "
-            "the median time "
-            "to a sample's first token, tokens per round by the server's own counts, the share of texts that differ "
-            "from the same engine's without speculation (noise of the engine included: an audit tells), and "
-            "what to start.",
+            "the median time to a sample's first token, tokens per round by the server's own counts, the share of "
+            "texts that differ from the same engine's without speculation (noise of the engine included: an audit "
+            "tells), and what to start.",
             ("Arm", "Engine", "Speculation", "Pass@First", "Pass@All", "Tokens/s", "First token", "Tokens/round",
              "Changed", "Start"),
             rows,
@@ -99,7 +98,7 @@ def describe_engines(found: StudyDocument) -> list[TextTable]:
     ]  # fmt: skip
 
 
-def describe_details(found: StudyDocument) -> list[TextTable]:
+def list_detail_tables(found: StudyDocument) -> list[TextTable]:
     """What is behind the answer: frontiers, the paper's tables, and how many samples are enough."""
     made = [_build_frontier_table(found)] if found.answer else []
     if found.paper_table:
@@ -109,7 +108,7 @@ def describe_details(found: StudyDocument) -> list[TextTable]:
     return [*made, _build_speculation_table(found)] if any(pair.gains for pair in found.speculation) else made
 
 
-def describe_answers(found: StudyDocument) -> TextTable:
+def build_answers_table(found: StudyDocument) -> TextTable:
     """The arm to use at each budget, and what is shown about it."""
     n = found.study.tasks_common
     rows = tuple(
@@ -118,7 +117,7 @@ def describe_answers(found: StudyDocument) -> TextTable:
             ArmName(one.use or "none"),
             format_share(one.use_pass_first, one.use_interval, n),
             format_percent(one.use_pass_all, n),
-            describe_verdict(one),
+            format_verdict(one),
             ArmName(one.against or ""),
             format_difference(one.difference, one.difference_interval, n),
             format_tasks_to_decide(one.tasks_to_decide) if one.tasks_to_decide else "",
@@ -137,14 +136,14 @@ def describe_answers(found: StudyDocument) -> TextTable:
     )
 
 
-def format_difference(value: float | None, bounds: tuple[float, float] | None, n_tasks: int) -> str:
+def format_difference(value: float | None, bounds: tuple[float, float] | None, n_tasks: int = 0) -> str:
     """A difference in points with its interval: `+2 (−9 to +13)`; empty for none."""
     if value is None or bounds is None:
         return ""
     return f"{format_points(value, n_tasks)} ({' to '.join(format_points(limit, n_tasks) for limit in bounds)})"
 
 
-def describe_reached(found: StudyDocument) -> TextTable:
+def build_reached_table(found: StudyDocument) -> TextTable:
     """The time that a share of the tasks takes."""
     never = f"not reached within {format_exact_seconds(found.study.budget_s)}"
     return TextTable(
@@ -205,8 +204,7 @@ def _build_quality_table(found: StudyDocument) -> TextTable:
         "Regular decoding, single-sequence and batched speculation: quality",
         "At the budgets within which regular decoding finishes "
         f"{' and '.join(format_percent(share) for _, share in shares)} of its samples: Pass@First, Pass@All, "
-        "and how many "
-        "of its own samples the arm has finished.",
+        "and how many of its own samples the arm has finished.",
         tuple(headings),
         tuple(
             (
@@ -283,8 +281,7 @@ def _build_speculation_table(found: StudyDocument) -> TextTable:
             ArmName(pair.plain),
             format_exact_seconds(gain.budget_s),
             f"{format_percent(gain.plain, n)} → {format_percent(gain.speculative, n)}",
-            f"{format_points(gain.gained, n)} "
-            f"({' to '.join(format_points(limit, n) for limit in gain.gained_interval)})",
+            format_difference(gain.gained, gain.gained_interval, n),
             _format_saved(gain),
         )
         for pair in found.speculation

@@ -38,9 +38,14 @@ def list_studies(
     return session.scalars(query.order_by(Study.id.desc()).limit(limit)).all()
 
 
+def find_study_by_id(session: Session, study_id: uuid.UUID) -> Study | None:
+    """The study with its arms and their runs, or None."""
+    return session.scalar(_select_studies().where(Study.id == study_id))
+
+
 def get_study(session: Session, study_id: uuid.UUID) -> Study:
     """The study with its arms and their runs. Raises NotFoundError."""
-    study = session.scalar(_select_studies().where(Study.id == study_id))
+    study = find_study_by_id(session, study_id)
     if study is None:
         raise NotFoundError(f"there is no study {study_id}: `bassline study list` shows all studies")
     return study
@@ -55,11 +60,6 @@ def find_study(session: Session, reference: str) -> Study:
     """The study with this id, this name (the newest), or this beginning of an id. Raises NotFoundError or
     BadInputError."""
     return get_study(session, find_id(session, Study, reference, "study", "bassline study list"))
-
-
-def has_study(session: Session, study_id: uuid.UUID) -> bool:
-    """Whether the database has this study."""
-    return session.scalar(select(Study.id).where(Study.id == study_id)) is not None
 
 
 def list_study_ids(session: Session) -> set[uuid.UUID]:

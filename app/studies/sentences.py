@@ -13,7 +13,7 @@ MAX_NAMES = 3
 """Arms that a sentence names; the rest are counted."""
 
 
-class MeasuredStudy(NamedTuple):
+class MeasuredTasks(NamedTuple):
     """The tasks that an answer is about."""
 
     n_tasks: int
@@ -26,7 +26,7 @@ Sentence = tuple[str, ...]
 """Its parts; the names of arms are ArmName."""
 
 
-def describe_answer(answer: BudgetAnswer, over: MeasuredStudy) -> list[Sentence]:
+def describe_answer(answer: BudgetAnswer, over: MeasuredTasks) -> list[Sentence]:
     """The arm to use with its figures, what is shown about it, the cheaper arms, and what would decide."""
     n = over.n_tasks
     where = " ".join(
@@ -66,7 +66,7 @@ def describe_briefly(answer: BudgetAnswer, n_tasks: int) -> Sentence:
     return (f"{within} use ", ArmName(answer.use), f": {share}.")
 
 
-def describe_study(answers: Sequence[BudgetAnswer], over: MeasuredStudy) -> str:
+def describe_study(answers: Sequence[BudgetAnswer], over: MeasuredTasks) -> str:
     """All answers, the last, at the study's own budget, with its details first."""
     *before, last = answers
     sentences = [*describe_answer(last, over), *(describe_briefly(answer, over.n_tasks) for answer in before)]
@@ -86,7 +86,7 @@ def format_margin(margin: float) -> str:
     return f"{value} point" if value == "1" else f"{value} points"
 
 
-def describe_verdict(answer: BudgetAnswer) -> str:
+def format_verdict(answer: BudgetAnswer) -> str:
     """The verdict of an answer as a cell of a table has it: `better`, `as good within 5 points`, `undecided`."""
     if answer.verdict == "as_good":
         return f"as good within {format_margin(answer.margin)}"
@@ -99,7 +99,7 @@ def format_tasks_to_decide(tasks: int) -> str:
     return f"{-(-tasks // unit) * unit:,}"
 
 
-def _describe_verdict(answer: BudgetAnswer, over: MeasuredStudy) -> Sentence:
+def _describe_verdict(answer: BudgetAnswer, over: MeasuredTasks) -> Sentence:
     if answer.verdict == "better":
         return (
             "It is better than ",
@@ -113,7 +113,7 @@ def _describe_verdict(answer: BudgetAnswer, over: MeasuredStudy) -> Sentence:
     return (*_list_names(answer.as_good), f" {verb} as good {within}.")
 
 
-def _describe_substitute(answer: BudgetAnswer, over: MeasuredStudy) -> Sentence:
+def _describe_substitute(answer: BudgetAnswer, over: MeasuredTasks) -> Sentence:
     """Why the arm to use is not the one with the highest Pass@First."""
     highest = f" ({format_percent(answer.pass_first, over.n_tasks)})"
     return (
@@ -151,7 +151,7 @@ def _describe_cheaper(answer: BudgetAnswer, n_tasks: int) -> Iterator[Sentence]:
         yield (f"{rest} more {'is' if rest == 1 else 'are'} cheaper and not shown to be worse.",)
 
 
-def _describe_tasks(tasks: int, margin: float, over: MeasuredStudy) -> str:
+def _describe_tasks(tasks: int, margin: float, over: MeasuredTasks) -> str:
     said = f"About {format_tasks_to_decide(tasks)} tasks would decide a difference of {format_margin(margin)}"
     return f"{said}; {over.dataset} has {over.dataset_tasks:,}." if tasks > over.dataset_tasks else f"{said}."
 

@@ -142,7 +142,7 @@ def _is_separating(compared: ArmComparison, figure: Figure, budget_s: float) -> 
     if best is None:
         return False
     others = (other for other in range(len(compared.arms)) if other != best)
-    return any(compared.decide(figure, best, other, budget_s).a_is_better for other in others)
+    return any(compared.decide(figure, best, other, budget_s).is_better for other in others)
 
 
 def _find_reached(compared: ArmComparison, curves: Sequence[Curve], share: float) -> ShareReached:

@@ -129,7 +129,7 @@ def choose_arm(
         (
             other
             for other in cheapest_first
-            if cost_s[other] < cost_s[best] and arms.decide(figure, other, best, budget_s, margin).a_is_not_worse
+            if cost_s[other] < cost_s[best] and arms.decide(figure, other, best, budget_s, margin).is_not_worse
         ),
         best,
     )
@@ -139,8 +139,8 @@ def choose_arm(
     )
     pairs = {other: arms.decide(figure, use, other, budget_s, margin) for other in others}
     # An arm that the best one beats need not be beaten again by an arm that is as good as the best.
-    beaten = {o for o in others if o != best and arms.decide(figure, best, o, budget_s, margin).a_is_better}
-    beaten |= {other for other in others if pairs[other].a_is_better}
+    beaten = {o for o in others if o != best and arms.decide(figure, best, o, budget_s, margin).is_better}
+    beaten |= {other for other in others if pairs[other].is_better}
     as_good = [
         other for other in others if other not in beaten and (pairs[other].verdict == "as_good" or other == best)
     ]

@@ -87,9 +87,9 @@ def test_ten_tasks_without_a_difference_are_undecided_and_many_are_as_good() -> 
 
 def test_a_lead_beyond_chance_is_better_and_its_interval_excludes_zero() -> None:
     found = decide(solving(*range(50), of=100), solving(*range(20), of=100))
-    assert (found.verdict, found.a_is_better, found.difference) == ("better", True, pytest.approx(0.3))
+    assert (found.verdict, found.is_better, found.difference) == ("better", True, pytest.approx(0.3))
     assert 0 < found.low < 0.3 < found.high
-    assert found.reverse().b_is_better
+    assert found.reverse().is_worse
 
 
 def test_more_configurations_to_choose_from_widen_the_interval() -> None:

@@ -251,7 +251,7 @@ BAD = [
 def test_bad_input_is_one_sentence_with_field_and_remedy(ctx, given, archive, local, field, said):
     asked = ctx if local else asking_for_tokens(ctx)
     with pytest.raises(service.BadInputError) as refused:
-        service.resolve_models(asked, AdviceSpec(**{"target": "smollm2-135m", **given}), archive)
+        service.submit(asked, AdviceSpec(**{"target": "smollm2-135m", **given}), archive)
     assert (refused.value.field, said in str(refused.value)) == (field, True), str(refused.value)
 
 

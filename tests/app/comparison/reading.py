@@ -9,7 +9,7 @@ import uuid
 from sqlalchemy import select
 
 from app.comparison import loading
-from app.comparison.lines import OverlayRunRow, compute_lines
+from app.comparison.lines import OverlayRunRow, compute_run_rows
 from app.comparison.loading import Overlay
 from app.comparison.pages import choose_opening_budget
 from app.runs.models import RunTask
@@ -49,4 +49,4 @@ def lay_over(world, *run_ids: uuid.UUID | str) -> Overlay:
 def lines_of(world, *run_ids: uuid.UUID | str, budget: float | None = None) -> list[OverlayRunRow]:
     """The lines of an overlay of these runs at a budget."""
     found = lay_over(world, *run_ids)
-    return compute_lines(found, budget or choose_opening_budget(found))
+    return compute_run_rows(found, budget or choose_opening_budget(found))

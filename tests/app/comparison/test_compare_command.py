@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.main import cli
-from app.comparison.pair import compare_runs, measure_run
+from app.comparison.pair import compare_runs, load_stored_run
 from app.comparison.report import format_junit, format_markdown
 from app.runs.models import Run
 from app.samples.models import Sample
@@ -221,7 +221,7 @@ def test_a_file_that_is_no_run_is_refused_by_name(world, bassline, tmp_path, tex
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["base", "new", "--budget", "30"], "stopped at 10 seconds"),
+        (["base", "new", "--budget", "30"], "run A stopped at 10 s"),
         (["base", "new", "--markdown", "/nowhere/report.md"], "--markdown /nowhere/report.md cannot be written"),
         (["base", "new", "--markdown", "-", "--junit", "-"], "only one of markdown, junit and json can be -"),
         (["missing.json", "new"], "missing.json cannot be read"),
@@ -260,7 +260,7 @@ HOSTILE = "a | b\n`x` @someone <img src=x> [l](http://x)\x1b[31m\u202e\x00"
 def test_hostile_names_stay_text_in_both_reports(world):
     base, new = add(world, HOSTILE[:-1], BASE), add(world, "new", CLEARLY_WORSE)
     with world.context.database.read() as session:
-        found = compare_runs(session, *(measure_run(session, session.get(Run, run)) for run in (base, new)), 3)
+        found = compare_runs(session, *(load_stored_run(session, session.get(Run, run)) for run in (base, new)), 3)
         text, xml = format_markdown(found), format_junit(found)
     assert "\x1b" not in text + xml
     assert "\u202e" not in text

@@ -12,8 +12,8 @@ from sqlalchemy import insert
 
 from app.completions import deadlines, service
 from app.completions.admission import (
-    FinishedCompletion,
-    OpenCompletion,
+    FinishedPrompt,
+    OpenPrompt,
     RoundCosts,
     estimate_first_answer_s,
     estimate_wait_s,
@@ -24,6 +24,8 @@ from app.core.db.types import get_utc_time
 from app.core.errors import OverloadedError
 from app.core.states import RunState, TaskState
 from app.jobs.embedded import EmbeddedWorkers
+from app.openai import service as openai
+from app.openai.schemas import CompletionRequest
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.site.factory import create_app
@@ -32,9 +34,9 @@ NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 ASKED = {"target": "smollm2-135m", "prompt": "def f(", "n": 1, "budget_s": 5}
 
 
-def ended(wall_s: float, n: int, apart_s: float = 1.0, queue_s: float = 0.0) -> list[FinishedCompletion]:
+def ended(wall_s: float, n: int, apart_s: float = 1.0, queue_s: float = 0.0) -> list[FinishedPrompt]:
     return [
-        FinishedCompletion(queue_s, wall_s, NOW - dt.timedelta(seconds=apart_s * i), queue_s + wall_s) for i in range(n)
+        FinishedPrompt(queue_s, wall_s, NOW - dt.timedelta(seconds=apart_s * i), queue_s + wall_s) for i in range(n)
     ]
 
 
@@ -52,15 +54,15 @@ def test_one_that_comes_now_waits_as_long_as_those_that_just_ended():
 
 
 def test_what_is_needed_is_the_time_to_the_first_finished_sample():
-    cut_off = [FinishedCompletion(3.0, 2.0, NOW, None)] * 10
+    cut_off = [FinishedPrompt(3.0, 2.0, NOW, None)] * 10
     assert estimate_first_answer_s([*ended(1.5, 3, queue_s=2.0), *cut_off]) == pytest.approx(1.5)
     assert estimate_first_answer_s(cut_off) == 0.0
 
 
 def ahead(
     n: int, *, waits: bool = True, age_s: float = 0.0, samples: int = 1, characters: int = 250, max_tokens: int = 512
-) -> list[OpenCompletion]:
-    return [OpenCompletion(waits, age_s, samples, 5.0, max_tokens, characters)] * n
+) -> list[OpenPrompt]:
+    return [OpenPrompt(waits, age_s, samples, 5.0, max_tokens, characters)] * n
 
 
 COSTS = RoundCosts(round_s=0.05, prompt_token_s=0.002)
@@ -112,16 +114,32 @@ def test_of_many_at_once_the_first_ones_ever_fill_a_batch(no_worker):
     assert accepted(no_worker, 12) == 4
 
 
-def test_after_a_quiet_time_the_costs_that_were_measured_decide(no_worker):
-    run_id = service.submit(no_worker, CompletionSpec(**ASKED))
-    with no_worker.database.session() as session:
+def measure_costs(ctx) -> None:
+    """As an engine would that takes half a second for each token of a prompt."""
+    run_id = service.submit(ctx, CompletionSpec(**ASKED))
+    with ctx.database.session() as session:
         run = session.get_one(Run, run_id)
         run.started_at, run.state = get_utc_time() - dt.timedelta(hours=1), RunState.FINISHED
         run.provenance = {"device": "cpu", "round_s": 0.2, "prompt_token_s": 0.5}
         session.query(RunTask).filter_by(run_id=run_id).one().state = TaskState.FINISHED
+
+
+def test_after_a_quiet_time_the_costs_that_were_measured_decide(no_worker):
+    measure_costs(no_worker)
     # Each prompt takes 3 tokens of half a second, so a fourth one could not be read within 5 seconds.
     assert accepted(no_worker, 12, budget_s=5.5) == 3
     assert accepted(no_worker, 1, budget_s=60.0) == 1
+
+
+@pytest.mark.parametrize("long", [{"prompt": [1] * 12}, {"prompt": "def f(", "suffix": "x" * 30}])
+def test_token_ids_and_a_suffix_take_time_too(no_worker, long, monkeypatch):
+    measure_costs(no_worker)
+    monkeypatch.setattr("app.runs.service.require_infilling", lambda _target: None)
+    request = CompletionRequest(model=ASKED["target"], budget=5.5, **long)
+    openai.submit(no_worker, request)
+    assert accepted(no_worker, 1, budget_s=5.5) == 0, "the one before needs 6 seconds"
+    with pytest.raises(OverloadedError):
+        openai.submit(no_worker, request.model_copy(update={"budget": 10.0}))
 
 
 def test_a_completion_that_begins_tells_what_work_costs_here(ctx):
@@ -158,9 +176,7 @@ def crowded(ctx):
 
 
 def test_one_too_many_is_refused_before_a_run_is_made(crowded):
-    with pytest.raises(
-        OverloadedError, match="smollm2-135m has 4 completions to decode: one more waits about"
-    ) as refused:
+    with pytest.raises(OverloadedError, match="smollm2-135m has 4 prompts to decode: one more waits about") as refused:
         service.submit(crowded, CompletionSpec(**ASKED))
     assert 4 <= refused.value.retry_after_s <= 10
 

@@ -44,7 +44,7 @@ def ended(ctx, *run_ids) -> None:
 
 def sides(ctx, a, b):
     with ctx.database.read() as session:
-        return lanes.load(session, a, chosen_first=False), lanes.load(session, b, chosen_first=False)
+        return tuple(lanes.load_completion_view(session, run_id, chosen_first=False) for run_id in (a, b))
 
 
 def submit(ctx, spec) -> tuple:
@@ -143,7 +143,7 @@ def test_a_budget_that_ends_before_an_answer_is_named(world):
     assert "plain finished none within 10 s: more than " in said
     assert conclude(*reversed(sides(world.context, a, b))).startswith("Plain finished its first answer in ")
     with world.context.database.read() as session:
-        late = lanes.load(session, b)
+        late = lanes.load_completion_view(session, b)
         assert conclude(late, late).startswith("Neither finished an answer within 10 s; speculative wrote ")
 
 
@@ -228,6 +228,6 @@ def test_the_replay_holds_each_token_and_nothing_that_acts(world):
     assert "\u202e" not in page
     assert "\x1b" not in page
     with world.context.database.read() as session:
-        stored = lanes.load(session, run_id).lanes[0].replay
+        stored = lanes.load_completion_view(session, run_id).lanes[0].replay
     assert len("".join(text for _, text in stored["tokens"])) == len(hostile)
     assert len(stored["tokens"]) > 1

@@ -9,7 +9,7 @@ from app.core.states import RunKind
 def test_the_lanes_of_a_completion_stand_in_the_order_of_their_ranks(world):
     run_id = world.add_run("completion", kind=RunKind.COMPLETION, limit=1, n=12, pace=5.0)
     with world.context.database.read() as session:
-        found = lanes.load(session, run_id).lanes
+        found = lanes.load_completion_view(session, run_id).lanes
         ranks = [lane.rank for lane in found]
     finished = [rank for rank in ranks if rank is not None]
     assert finished == list(range(1, len(finished) + 1))

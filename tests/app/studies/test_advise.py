@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from app.advice import study
+from app.advice.sentence import format_advice
 from app.cli import advise, from_code
 from app.core.errors import UnavailableError
 from app.datasets import service
 from app.runs.failed_samples import FailedSamples
-from app.studies.advice import format_advice
 from app.studies.repository import list_studies
 from evaluation.studies.answer import answer_at
 from tests.evaluation.studies.making import passing, score

@@ -16,7 +16,7 @@ from app.core.remote.target import is_remote
 from app.jobs.embedded import EmbeddedWorkers
 from app.site.factory import create_app
 from app.studies import engines
-from app.studies.engines import OWN, PRESETS, build_arms, cross_engines
+from app.studies.engines import ENGINE_PRESETS, OWN, build_arms, cross_engines
 from app.studies.repository import get_study, list_studies
 from tests.app.core.remote.test_servers import find_free_port
 from tests.app.stub_server import DONE, StubServer, choice, event, serve_stub, tokens
@@ -161,7 +161,7 @@ def test_secrets_of_servers_are_in_no_row_page_log_or_archive(study, stub, ctx, 
     assert "very-secret" not in everything
 
 
-@pytest.mark.parametrize("engine", [*PRESETS, OWN])
+@pytest.mark.parametrize("engine", [*ENGINE_PRESETS, OWN])
 def test_a_preset_makes_a_command_for_each_speculation_that_it_has(engine, monkeypatch):
     monkeypatch.setattr(engines, "_locate_model", lambda reference, preset: f"/models/{reference}")
     kinds = ("none", "ngram", "suffix", "draft", "eagle3", "dflash", "mtp", "sibling", "trained")

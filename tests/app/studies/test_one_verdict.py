@@ -18,7 +18,7 @@ from app.studies import loading
 from app.studies.analysis import analyse_study
 from app.studies.pages import shorten_arm_names
 from app.studies.repository import get_study
-from app.studies.sentences import describe_verdict
+from app.studies.sentences import format_verdict
 from app.web.ui.units import format_interval, format_percent, format_points
 from evaluation.studies.answer import BudgetAnswer
 from tests.thorough import quick_first
@@ -74,7 +74,7 @@ def check_row(world, study_id, row, markdown, labels, n) -> None:
     """The row in the report and on the page, and the heading of the page at its budget."""
     answer = BudgetAnswer(**{name: row[name] for name in BudgetAnswer.__dataclass_fields__})
     bounds = " to ".join(format_points(limit, n) for limit in row["difference_interval"])
-    share, verdict = format_percent(row["use_pass_first"], n), describe_verdict(answer)
+    share, verdict = format_percent(row["use_pass_first"], n), format_verdict(answer)
     limits = format_interval(row["use_interval"], n)
     cells = (row["use"], f"{share} ({limits})", format_percent(row["use_pass_all"], n), verdict, row["against"])
     assert " | ".join((*cells, f"{format_points(row['difference'], n)} ({bounds})")) in markdown

@@ -261,7 +261,7 @@ def test_a_study_measured_elsewhere_is_marked_and_cannot_be_resumed(world):
 def test_turns_in_blocks_are_said_so(world, paper):
     assert "take turns after every task" in text_of(world.client.get(f"{paper}?tab=arms"))
     change(world, uuid.UUID(paper.rpartition("/")[2]), block_tasks=16)
-    assert "after every 16 tasks, because their engines do not fit into memory" in text_of(
+    assert "after every 16 tasks, because their engines cannot be loaded together" in text_of(
         world.client.get(f"{paper}?tab=arms")
     )
 

@@ -73,4 +73,4 @@ def test_a_pair_is_the_same_read_from_both_sides() -> None:
     there, back = compared.decide("first", 0, 1, 2.0), compared.decide("first", 1, 0, 2.0)
     assert (back.low, back.high, back.difference) == (-there.high, -there.low, -there.difference)
     assert compared.band("first", 1, 0).decide(2.0) == back
-    assert (there.a_is_better, back.b_is_better, back.verdict) == (True, True, "better")
+    assert (there.is_better, back.is_worse, back.verdict) == (True, True, "better")

@@ -49,7 +49,7 @@ def count_pairs(found: Counter[tuple[object, ...]], study: RandomStudy, arms: Ar
             pair, difference = arms.decide("first", a, b, budget_s), true[a] - true[b]
             found[pair.verdict] += 1
             if pair.verdict == "better":
-                found["better", "wrong"] += pair.a_is_better != (difference > 0)
+                found["better", "wrong"] += pair.is_better != (difference > 0)
             elif pair.verdict == "as_good":
                 found["as_good", "wrong"] += abs(difference) >= MARGIN
 

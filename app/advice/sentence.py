@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from app.advice.study import MIN_TASKS
 from app.runs.failed_samples import FailedSamples
 from app.studies.documents import StudyDocument
-from app.studies.sentences import MeasuredStudy, describe_answer, to_text
+from app.studies.sentences import MeasuredTasks, describe_answer, to_text
 from app.web.ui.units import format_count, format_exact_seconds
 
-MIN_TASKS_TO_ADVISE = 20
-"""Below this even a large difference between two models can be chance."""
 ENOUGH_SOLVED = 6
 """Below this no loss of another model could be significant (docs/ci.md)."""
 
@@ -30,13 +29,13 @@ def _sentence(found: StudyDocument, failed: FailedSamples) -> str:
     if answer.arm is None:
         return f"None of these models solves any of the {code} {at}. {failed.advice}".rstrip()
     solved = round(answer.pass_first * n)
-    if solved < ENOUGH_SOLVED or n < MIN_TASKS_TO_ADVISE:
+    if solved < ENOUGH_SOLVED or n < MIN_TASKS:
         said = (
             f"Too few to advise: the best of them, {answer.arm}, solves {solved} of the {code} {at}. A choice needs at "
-            f"least {MIN_TASKS_TO_ADVISE} tasks, of which one model solves {ENOUGH_SOLVED}."
+            f"least {MIN_TASKS} tasks, of which one model solves {ENOUGH_SOLVED}."
         )
-        return f"{said} {failed.advice}" if solved < ENOUGH_SOLVED and n >= MIN_TASKS_TO_ADVISE else said
+        return f"{said} {failed.advice}" if solved < ENOUGH_SOLVED and n >= MIN_TASKS else said
     sentences = describe_answer(
-        answer, MeasuredStudy(n, found.study.dataset, found.study.dataset_tasks, "of your code")
+        answer, MeasuredTasks(n, found.study.dataset, found.study.dataset_tasks, "of your code")
     )
     return to_text(sentences)
