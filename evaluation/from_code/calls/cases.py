@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.from_code.calls.literals import format_for_reader, format_literal, is_mutable, needs_same
+from evaluation.from_code.calls.literals import format_for_reader, format_literal, has_mutable_argument, needs_same
 from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.placing.spec import read_comparison_source
@@ -134,7 +134,7 @@ def build_test(cases: Sequence[Case]) -> str:
             continue
         result = values.read_plain(case.outcome.returned or "null")
         after = None if case.outcome.after is None else values.read_plain(case.outcome.after)
-        if after is None and is_mutable((args, kwargs)):
+        if after is None and has_mutable_argument((args, kwargs)):
             after = args, kwargs
         uses_same = uses_same or needs_same((result, after))
         if after is None:

@@ -129,7 +129,7 @@ def _get_argument(call: _Call, place: ArgumentPlace) -> Any:
 def _write(value: Any) -> str | None:
     try:
         return values.write(value)
-    except values.NotPlainError:
+    except values.UnwritableError:
         return None
 
 

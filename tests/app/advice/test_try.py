@@ -94,7 +94,7 @@ def test_from_the_form_to_the_report(ctx, project, tmp_path, monkeypatch, source
     if source == "folder":
         form |= {"path": str(project), "python": sys.executable}
     else:
-        if not Sandbox.detect().isolation.namespaces:
+        if not Sandbox.detect().tier.namespaces:
             pytest.skip("no bubblewrap here")
         monkeypatch.setenv("PIP_FIND_LINKS", str(build_wheels(tmp_path / "wheels")))
         monkeypatch.setenv("PIP_NO_INDEX", "1")

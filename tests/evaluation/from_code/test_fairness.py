@@ -12,7 +12,7 @@ from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.fairness import (
     MAX_EXAMPLES,
     UNDESCRIBED,
-    NoticedChange,
+    PromptNeed,
     find_needs,
     find_unnamed_exceptions,
     is_in_arguments,
@@ -177,9 +177,9 @@ def test_names_of_standard_types_and_syntax_of_patterns_need_no_explanation():
     project = "class A:\n    def write(self):\n        parser.handler = self.own = 1\n"
     assert find_attribute_names(iter([ast.parse(project)])) == {"own"}
     assert values_of("def f(a):\n    return hasattr(a, 'read') or getattr(a, 'special')\n") == ["special"]
-    assert not text("(?P<").has_words
-    assert not text("(?i)\\d+").has_words
-    assert text("(?i)abc").has_words
+    assert not text("(?P<").must_be_told
+    assert not text("(?i)\\d+").must_be_told
+    assert text("(?i)abc").must_be_told
 
 
 def test_examples_differ_in_how_a_text_changes_before_they_differ_in_the_text():
@@ -221,7 +221,7 @@ def test_long_calls_are_shown_where_there_is_no_shorter_one():
 def test_several_numbers_that_no_example_holds_are_unstated():
     weights = [BodyConstant("number", n, 1, ()) for n in (7, 9, 21)]
     cases = [case("ab", returned=True), case("cd", returned=False)]
-    needs = [NoticedChange(each, frozenset({0}), frozenset({0})) for each in weights]
+    needs = [PromptNeed(each, frozenset({0}), frozenset({0})) for each in weights]
     assert judge_fairness(cases, "f", needs[:2], "Checks.").unstated == ()
     assert len(judge_fairness(cases, "f", needs, "Checks.").unstated) == 3
     assert judge_fairness(cases, "f", needs, "Checks by 7, 9 and 21.").unstated == ()
