@@ -23,6 +23,7 @@ import torch
 
 from kernels import (
     accept,
+    draw,
     kv_scatter,
     recurrence,
     recurrent_rounds,
@@ -62,6 +63,13 @@ def _accept(rule: Callable[..., object], *more: object) -> object:
     ids, logp = torch.empty(40, 64, dtype=torch.int64, device="meta"), torch.empty(40, 64, device="meta")
     steps, seeds = torch.empty(8, 5, dtype=torch.int64, device="meta"), torch.empty(8, dtype=torch.int64, device="meta")
     return rule(ids, logp, steps, steps, steps[:, 1:], seeds, *more)
+
+
+def _draw(V: int = 152_064, *, keeps_q: bool = False) -> None:
+    """8 rows."""
+    logits, limits = torch.empty(8, V, dtype=_BF16, device="meta"), torch.empty(8, 4, device="meta")
+    seeds, ids = (torch.empty(n, dtype=torch.int64, device="meta") for n in (8, V))
+    draw.draw_tokens(logits, limits, seeds, seeds, 1, ids=ids if keeps_q else None, keeps_q=keeps_q)
 
 
 def _drafted() -> tuple[torch.Tensor, torch.Tensor]:
@@ -107,6 +115,8 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     "rotary": _rotate,
     "rotary, heads of 64": partial(_rotate, 14, 2, 64),
     "recurrence": _recur,
+    "draw": _draw,
+    "draw, of 32,000 ids, recorded": partial(_draw, 32_000, keeps_q=True),
     "accept, coupled": lambda: _accept(accept.accept_coupled, 1),
     "accept, maximal, lookup": lambda: _accept(accept.accept_maximal, None, 1, 2),
     "accept, maximal, model": lambda: _accept(accept.accept_maximal, _drafted(), 1, 2),
@@ -121,6 +131,8 @@ _KERNELS = (
     (rotary, "_rotate_and_write"),
     (silu_mul, "_silu_mul"),
     (accept, "_accept"),
+    (draw, "_read_part"),
+    (draw, "_decide"),
 )
 _DEVICE = (verify_attention, "count_multiprocessors")
 
