@@ -15,6 +15,7 @@ import torch
 from kernels import (
     accept,
     byte_matmul,
+    draw,
     kv_scatter,
     quantize_rows,
     recurrence,
@@ -57,6 +58,7 @@ def find_failures(shape: AttentionShape, attention: str, device: torch.device) -
         attention: lambda: _check_attention(attention, shape, device),
         "kv_scatter": lambda: _check_scatter(shape, device),
         "accept": lambda: _check_accept(device),
+        "draw": lambda: _check_draw(device),
         "rms_norm": lambda: _check_rms_norm(shape, device),
         "rotary": lambda: _check_rotary(shape, device),
         "silu_mul": lambda: _check_silu_mul(shape, device),
@@ -236,6 +238,32 @@ def _check_accept(device: torch.device) -> None:
         actual = kernel(*(_to(device, argument) for argument in arguments))
         if any(not torch.equal(a, b.cpu()) for a, b in zip(plain(*arguments), actual, strict=True)):
             raise WrongKernelError("decides differently from its reference")
+
+
+def _check_draw(device: torch.device) -> None:
+    """Compare tokens, and what they were drawn from: a greedy row, one without a filter, and rows with filters."""
+    generator = torch.Generator().manual_seed(7)
+    limits = torch.tensor([[1, 1, 0, 1], [0.7, 1, 0, 0], [1, 0.95, 0, 0], [1.3, 0.8, 0.02, 20]], device=device)
+    logits = (torch.randn(len(limits), 9000, generator=generator) * 3).to(device)
+    seeds, ids = (torch.randperm(n, generator=generator).to(device) + 7 for n in logits.shape)
+    for keeps_q in (False, True):
+        (ours, q), (right, right_q) = (
+            draw_tokens(logits, limits, seeds, seeds * 31, _ROLE, ids=ids, keeps_q=keeps_q)
+            for draw_tokens in (draw.draw_tokens, reference.draw_tokens)
+        )
+        if not torch.equal(ours, right):
+            raise WrongKernelError("draws other tokens than its reference")
+        if q is not None and right_q is not None:
+            (q_ids, p), (right_ids, right_p) = (_sort_by_id(*each) for each in (q, right_q))
+            if not torch.equal(q_ids, right_ids):
+                raise WrongKernelError("draws from other tokens than its reference")
+            _require_close(p, right_p)
+
+
+def _sort_by_id(ids: torch.Tensor, logp: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the ids with mass of each distribution in ascending order, after -1 for the others, and probabilities."""
+    ids, order = ids.masked_fill(logp.isneginf(), -1).sort(dim=1)
+    return ids, logp.exp().gather(1, order)
 
 
 def _to(device: torch.device, argument: Any) -> Any:

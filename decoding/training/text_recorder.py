@@ -78,7 +78,8 @@ class TextRecorder:
         if rounds is not None:
             pool.allocate(specs)  # graphs read and write where it stays
             with torch.inference_mode():
-                rounds.prepare(MAX_ROWS, 0)
+                for shape in rounds.list_shapes(MAX_ROWS, 0):
+                    rounds.capture(shape)
         self._runners = Runners(TargetRunner(runner, rule, rounds), None, store.open([runner.cache]))
 
     @torch.inference_mode()

@@ -32,8 +32,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord, prepare_head
 from decoding.request import Request, SamplingParams
 from decoding.training.initial import build_head
-from kernels import accept
-from tests.decoding.conftest import GRAPHS_ATTENTION, disturbed
+from tests.decoding.conftest import GRAPHS_ATTENTION, disturbed, draw_as_graphs
 from tests.thorough import quick_first
 
 pytestmark = pytest.mark.slow
@@ -92,20 +91,14 @@ def on_path(pair: tuple[LoadedModel, LoadedModel], monkeypatch: pytest.MonkeyPat
         if graphs:
             for loaded in pair:
                 loaded.model.set_attn_implementation(GRAPHS_ATTENTION)
-            # Triton's interpreter takes a second for what a thousand samples need; test_accept.py shows they agree.
+            # Triton's interpreter takes a second for what a thousand samples need; tests/kernels shows they agree.
             for rule in (CoupledRule, MaximalRule):
                 monkeypatch.setattr(rule, "accept_in_kernel", rule.accept)
-            monkeypatch.setattr(accept, "accept_coupled", draw)
+            draw_as_graphs(monkeypatch)
 
     yield choose
     for loaded in pair:
         loaded.model.set_attn_implementation(before)
-
-
-def draw(ids: Any, logp: Any, rows: Any, position: Any, _draft: Any, seeds: Any, role: int) -> Any:
-    """What a draft graph asks of the kernel: a token per row, without drafts."""
-    assert rows.shape[1] == 1
-    return None, Distribution(ids, logp).select_rows(rows[:, 0]).sample(seeds, position[:, 0], role)[:, None]
 
 
 def law(target: LoadedModel, sampling: SamplingParams) -> torch.Tensor:

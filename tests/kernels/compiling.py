@@ -24,6 +24,7 @@ import torch
 from kernels import (
     accept,
     byte_matmul,
+    draw,
     kv_scatter,
     quantize_rows,
     recurrence,
@@ -64,6 +65,13 @@ def _accept(rule: Callable[..., object], *more: object) -> object:
     ids, logp = torch.empty(40, 64, dtype=torch.int64, device="meta"), torch.empty(40, 64, device="meta")
     steps, seeds = torch.empty(8, 5, dtype=torch.int64, device="meta"), torch.empty(8, dtype=torch.int64, device="meta")
     return rule(ids, logp, steps, steps, steps[:, 1:], seeds, *more)
+
+
+def _draw(V: int = 152_064, *, keeps_q: bool = False) -> None:
+    """8 rows."""
+    logits, limits = torch.empty(8, V, dtype=_BF16, device="meta"), torch.empty(8, 4, device="meta")
+    seeds, ids = (torch.empty(n, dtype=torch.int64, device="meta") for n in (8, V))
+    draw.draw_tokens(logits, limits, seeds, seeds, 1, ids=ids if keeps_q else None, keeps_q=keeps_q)
 
 
 def _drafted() -> tuple[torch.Tensor, torch.Tensor]:
@@ -121,6 +129,8 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     "bytes, 8 tokens, float32": partial(_multiply, 8, torch.float32),
     "bytes, quantize": lambda: quantize_rows.quantize_rows(torch.empty(512, 14336, dtype=_BF16, device="meta")),
     "recurrence": _recur,
+    "draw": _draw,
+    "draw, of 32,000 ids, recorded": partial(_draw, 32_000, keeps_q=True),
     "accept, coupled": lambda: _accept(accept.accept_coupled, 1),
     "accept, maximal, lookup": lambda: _accept(accept.accept_maximal, None, 1, 2),
     "accept, maximal, model": lambda: _accept(accept.accept_maximal, _drafted(), 1, 2),
@@ -137,6 +147,8 @@ _KERNELS = (
     (byte_matmul, "_byte_matmul"),
     (quantize_rows, "_quantize_rows"),
     (accept, "_accept"),
+    (draw, "_read_part"),
+    (draw, "_decide"),
 )
 _DEVICE = (verify_attention, "count_multiprocessors")
 
