@@ -6,7 +6,7 @@ benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part whe
 
     make headline                                              # measure, store in docs/results, renew the table there
     bassline bench headline --json new.json --against docs/results/headline*.json
-    bassline bench headline --device cuda --json docs/results/headline-h100.json
+    bassline bench headline --device cuda --json gpu.json
 
 With --against the exit status is 1 if a ratio fell by more than its noise, and fell again when its prompts were
 measured a second time: of 32 ratios one falls by chance. It is 2 where nothing can be compared or measured. The noise
