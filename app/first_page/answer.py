@@ -23,11 +23,11 @@ from evaluation.studies.arms import ArmComparison
 class AnswerSource:
     """What an answer is computed from: the arms of a study, or runs over the same tasks that were not measured in turn.
 
-    `of_runs` is the number of runs from which these were chosen.
+    `n_candidates` is the number of runs from which these were chosen.
     """
 
     runs: Sequence[LeaderboardEntry]
-    of_runs: int
+    n_candidates: int
     is_own_code: bool = False  # tasks of a project rather than of a benchmark
     study: EndedStudy | None = None
 
@@ -50,11 +50,11 @@ class AnswerSource:
     def preference(self) -> tuple[bool, bool, bool, bool, int]:
         """Orders sources, the best first.
 
-        Sorts last: advice about own code, then disturbed sources. Then what
-        this service measured comes first, then what compares, then the largest number of tasks.
+        First what is not own code, then what nothing disturbed, then what
+        this service measured, then what compares, then the largest number of tasks.
         """
         is_elsewhere = self.study is not None and self.study.elsewhere is not None
-        compares_nothing = self.study is None and self.of_runs == 1
+        compares_nothing = self.study is None and self.n_candidates == 1
         return self.is_own_code, bool(self.disturbed), is_elsewhere, compares_nothing, -self.n_tasks
 
 
@@ -66,9 +66,8 @@ class FirstPageAnswer:
     compared: ArmComparison  # the arms over the tasks that all of them have graded
     runs: Mapping[str, LeaderboardEntry]  # of each arm; past its own budget nothing is known of it
     opening_s: float  # the budget to begin with
-    by_budget: dict[float, ArmComparison] = field(
-        default_factory=dict
-    )  # cache of compare_at: the comparison among arms with at least this budget
+    # cache of compare_at: the comparison among arms with at least this budget
+    by_budget: dict[float, ArmComparison] = field(default_factory=dict)
 
     @property
     def study(self) -> EndedStudy | None:
@@ -113,7 +112,7 @@ class FirstPageAnswer:
         return answer_at(self.compare_at(budget_s), budget_s) if budget_s <= self.budget_s else None
 
     def compare_at(self, budget_s: float) -> ArmComparison:
-        """The arms that had so much time, at most `budget_s` of the card."""
+        """The arms that had `budget_s` seconds, which must not exceed `self.budget_s`."""
         own_s = [self.runs[arm.name].budget_s for arm in self.compared.arms]
         arms = [place for place, seconds in enumerate(own_s) if seconds >= budget_s]
         end_s = min(own_s[arm] for arm in arms)

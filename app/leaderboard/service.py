@@ -33,12 +33,12 @@ class LeaderboardRow:
     @property
     def rank(self) -> int | None:
         """The place of a run that is ranked: one that finished over a whole dataset."""
-        return self.place if self.run.label is None else None
+        return self.place if self.run.unranked_reason is None else None
 
     @property
     def group(self) -> object:
         """The key of comparable rows."""
-        return self.run.label is None, self.run.group
+        return self.run.unranked_reason is None, self.run.group
 
     @property
     def ranking_loss(self) -> float:
@@ -67,13 +67,13 @@ def rank_runs(
     """The runs of a dataset and model at `budget_s` seconds (None: each at its own budget), best Pass@First first.
 
     Archived runs are left out unless `archived`. A finished run over a whole dataset gets a rank among
-    the runs of its group (`Entry.group`), including runs that dataset and target leave out; ties share a
+    its group (`LeaderboardEntry.group`), including runs that dataset and target leave out; ties share a
     rank. The other runs follow, ordered by their shares, with a label. Raises BadInputError for a budget not above 0.
     """
     if budget_s is not None and not budget_s > 0:
         raise BadInputError(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
     rows = [_build_row(run, budget_s) for run in runs if archived or not run.archived]
-    rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
+    rows.sort(key=lambda row: (row.run.unranked_reason is not None, -row.pass_first, -row.pass_all))
     _assign_places(rows)
     return [
         row for row in rows if (not dataset or row.run.dataset == dataset) and (not target or row.run.target == target)

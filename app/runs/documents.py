@@ -68,7 +68,7 @@ class ProgressDocument(ResponseModel):
     """How far a run is."""
 
     tasks: dict[TaskState, int]
-    tasks_decoded: int = Field(description="tasks whose samples are stored, graded or not")
+    tasks_decoded: int = Field(description="decoded tasks, graded or not, without failed and cancelled ones")
     tasks_finished: int = Field(description="tasks that need no more work")
     tasks_left: int = Field(description="tasks that are not finished")
     resumable: bool = Field(description="the run has ended with tasks left, which resuming would run")
@@ -149,7 +149,7 @@ def dump_run(run: Run) -> dict[str, Any]:
 
 
 def dump_sample(task_id: str, sample: Sample) -> dict[str, Any]:
-    """One sample as `runs export --format samples` writes it, ready for JSON."""
+    """One sample, ready for JSON."""
     return to_plain_json(build_sample_document(task_id, sample))
 
 

@@ -31,7 +31,7 @@ _ID = re.compile("[0-9]{1,19}-[0-9]{1,19}")  # two numbers of 64 bits, to Redis
 def stream_events(
     ctx: Context, run_id: uuid.UUID, after: str | None, caller: str, text: TextForm = "whole"
 ) -> Response:
-    """A live view for `caller`: the stream after the event id `after` (None: from the beginning), texts as in `follow`.
+    """The stream for `caller` after the event id `after` (None: from the beginning), texts as in `follow_events`.
 
     Raises BadInputError, or BusyError if the caller's share of the live views or all of them are open.
     """

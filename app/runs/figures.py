@@ -170,7 +170,7 @@ def compute_curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:
 
 
 def load_stored_curve(row: RunCurve) -> metrics.Curve:
-    """The curve as `write` stored it."""
+    """The curve as `store_measurement` stored it."""
     return metrics.Curve(tuple(row.budgets), tuple(row.pass_first), tuple(row.pass_all))
 
 
@@ -267,7 +267,7 @@ def get_finish_time(sample: FinishedSample | Row[*tuple[Any, ...]]) -> float | N
 
 
 def is_finished(sample: FinishedSample | Row[*tuple[Any, ...]]) -> bool:
-    """Whether the sample ended by itself, not cut off; when it did may be unknown."""
+    """Whether the sample was not cut off; when it ended may be unknown."""
     return sample.finish_reason in FINISHED_REASONS
 
 

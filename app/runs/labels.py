@@ -20,10 +20,6 @@ from app.web.ui.display import shorten_model
 
 ROOM = 23  # characters of a label beside a curve
 SHORT = 10  # characters of a name that stays in front of the settings
-REPEATED = "seed"
-"""The option in which repetitions of one configuration differ."""
-ALWAYS = "drafter"
-"""The option that stands in every label made of settings."""
 
 _WORDS: Mapping[str, Callable[[Any], str]] = {
     "target": shorten_model,
@@ -70,15 +66,16 @@ def shorten_labels(
     """
     labels = _find_differing_parts(names)
     options = list(get_options(RunOptions))
-    seed = options.index(REPEATED)
+    seed = options.index("seed")  # in which repetitions of one configuration differ
     for alike in _find_equal_labels(labels):
         differing = [
             place
             for place, option in enumerate(options)
-            if option != REPEATED and len({settings[run][place] for run in alike}) > 1
+            if option != "seed" and len({settings[run][place] for run in alike}) > 1
         ]
-        if options.index(ALWAYS) not in differing:
-            differing.append(options.index(ALWAYS))  # last: it tells none of them apart
+        drafter = options.index("drafter")
+        if drafter not in differing:
+            differing.append(drafter)  # last: it tells none of them apart
         for run in alike:
             name = [names[run]] if len(names[run]) <= SHORT else []
             labels[run] = ", ".join([*name, *(settings[run][place] for place in differing)])
@@ -111,7 +108,7 @@ def _format_name_part(part: str) -> str:
 
 
 def _find_equal_labels(labels: Sequence[str]) -> list[list[int]]:
-    """The places of labels that are equal in the characters that are shown, two or more at a time."""
+    """Groups of two or more places whose labels are equal in the characters that are shown."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for run, label in enumerate(labels):
         groups[label[:ROOM]].append(run)

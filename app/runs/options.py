@@ -1,7 +1,7 @@
 """How an option of a run is declared, and how the rest of the service reads the declaration.
 
 An option is one field of a model in app/runs/schemas.py: its type, range, default and description are pydantic's, and
-an `Option` in its annotation holds the rest. The command line, REST, the forms, the Config tab, Compare, the
+an `Option` in its annotation holds the rest. The command line, REST, the forms, the Config tab, overlays, the
 fingerprint, the command that repeats a run and the JSON of runs all read `get_options`, so none of them lists options.
 """
 

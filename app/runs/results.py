@@ -27,7 +27,7 @@ class Figures(BaseModel):
     tasks_excluded: int = Field(0, description="tasks whose own solution fails here")
     tasks_sandbox_error: int = Field(0, description="tasks left out because the sandbox failed on them")
     tasks_failed: int = 0
-    tasks_decoded: int = Field(0, description="tasks whose samples are stored, graded or not")
+    tasks_decoded: int = Field(0, description="decoded tasks, graded or not, without failed and cancelled ones")
     tasks_left: int = Field(0, description="tasks that are not finished; resuming the run decodes them")
     samples: int = 0
     samples_passed: int = 0

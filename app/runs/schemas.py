@@ -24,7 +24,7 @@ MAX_N = 256
 MAX_TOKENS = 8192
 MAX_TIME_LIMIT_S = 30 * 24 * 3600.0
 QuietLimit = Annotated[float | None, Field(gt=0, le=MAX_TIME_LIMIT_S, allow_inf_nan=False)]
-QUIET_LIMIT_HELP = "before each task wait until other programs leave the machine, so many seconds in all at most"
+QUIET_LIMIT_HELP = "wait before each task until other programs leave the machine, at most this many seconds in all"
 PromptMode = Literal["auto", "chat", "completion", "infill", "raw"]
 PromptModeOption = Annotated[
     PromptMode,
@@ -103,7 +103,7 @@ class _Samples(RequestModel):
     )
 
 
-class _ClockFields(RequestModel):
+class _BudgetAndSeed(RequestModel):
     budget_s: Annotated[float, Option("Budget per task", Fieldset.SAMPLES)] = Field(
         10.0,
         ge=MIN_BUDGET_S,
@@ -145,7 +145,7 @@ class ArmOptions(_Sampling, _Samples, EngineOptions):
     """The options in which the arms of a study may differ; its clock and its tasks are the study's."""
 
 
-class SampleOptions(_Sampling, _ClockFields, _Samples):
+class SampleOptions(_Sampling, _BudgetAndSeed, _Samples):
     """How samples are drawn and how long they may take, by whatever engine."""
 
 

@@ -1,4 +1,4 @@
-"""Queries about the job rows of runs. Every function takes an open session."""
+"""Queries about the job rows of runs."""
 
 from __future__ import annotations
 

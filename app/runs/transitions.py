@@ -79,7 +79,8 @@ def fail_run(ctx: Context, run_id: uuid.UUID, failure: Failure, error: str) -> b
 
 
 def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
-    """Leaves the waiting tasks undone: the run's time limit is over. Tasks already being decoded are finished."""
+    """Leaves waiting tasks undone: the time limit is over, or a race dropped the run. Tasks already being decoded are
+    finished."""
     with ctx.database.session() as session:
         session.execute(
             update(RunTask)
@@ -133,8 +134,8 @@ def reopen_in_session(
 def _return_to_grading(session: Session, run: Run, undone: Sequence[TaskState]) -> None:
     """Returns tasks that lack only their verdicts to the state before grading; their samples are kept.
 
-    Those are every task of an import, and of a graded run the tasks that failed or were cancelled after decoding. One
-    that was cancelled while it was decoded has samples that end so.
+    Those are every task of an import, tasks that failed after decoding, and of a graded run those cancelled after it.
+    One whose decoding was cancelled is decoded again: a sample of it has that finish reason.
     """
     samples = select(Sample.id).where(Sample.run_task_id == RunTask.id)
     lacking: ColumnElement[bool] = RunTask.state.in_(undone)

@@ -1,4 +1,4 @@
-"""What belongs to no domain: the About page, the packaged results, the theme, and the template filters."""
+"""What belongs to no domain: the About page, the reference studies, the theme, and the template filters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from app.core.states import Scope
 from app.leaderboard.columns import COLUMNS
-from app.runs.clock import DRIFT, LOST_TO_OTHERS
+from app.runs.clock import MAX_DRIFT, MAX_LOST_SHARE
 from app.studies.loading import load_reference_studies
 from app.web.http.security import require_scope
 from app.web.http.web import get_context
@@ -28,12 +28,12 @@ def _theme() -> dict[str, Any]:
 @bp.get("/about")
 def about() -> str:
     """Defines every figure the pages show."""
-    return render_template("site/about.html", columns=COLUMNS, DRIFT=DRIFT, LOST_TO_OTHERS=LOST_TO_OTHERS)
+    return render_template("site/about.html", columns=COLUMNS, MAX_DRIFT=MAX_DRIFT, MAX_LOST_SHARE=MAX_LOST_SHARE)
 
 
 @bp.post("/reference")
 @require_scope(Scope.SUBMIT)
 def load_results() -> AnyResponse:
-    """Loads every result that comes with this installation, and shows the first page."""
+    """Loads the reference studies of this installation, and shows the first page."""
     load_reference_studies(get_context())
     return redirect(url_for("first_page.index"), 303)

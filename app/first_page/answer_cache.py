@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,9 +19,8 @@ from app.studies.models import ARM
 from evaluation.metrics import BUDGET_GRID
 
 MIN_COMMON_TASKS = 20  # common tasks: fewer give no answer
-MAX_COMPARED_RUNS = (
-    8  # runs that an answer without a study compares: reading the samples of one takes tenths of a second
-)
+# Runs that an answer without a study compares: reading the samples of one takes tenths of a second.
+MAX_COMPARED_RUNS = 8
 MAX_CACHED = 20  # answers
 
 
@@ -30,21 +28,21 @@ class FirstPageAnswerCache:
     """The answers, each computed again when its source has changed. Threads may share it."""
 
     def __init__(self) -> None:
-        self._kept: VersionedCache[uuid.UUID | None, FirstPageAnswer | None] = VersionedCache(MAX_CACHED)
+        self._kept: VersionedCache[object, FirstPageAnswer | None] = VersionedCache(MAX_CACHED)
 
     def read(self, session: Session, sources: Sequence[AnswerSource]) -> FirstPageAnswer | None:
-        """The answer of the first of the `sources` that gives one over ENOUGH tasks; None where none does."""
+        """The answer of the first of the `sources` that gives one over MIN_COMMON_TASKS tasks; None where none does."""
         for source in sources:
-            key = source.study.id if source.study else None
             compared = source if source.study else replace(source, runs=_select_best(source.runs))
-            card = self._kept.get(key, compared.version, partial(build_answer, session, compared))
-            if card is not None and card.n_tasks >= MIN_COMMON_TASKS:
-                return card
+            key = source.study.id if source.study else tuple(run.id for run in compared.runs)
+            page_answer = self._kept.get(key, compared.version, partial(build_answer, session, compared))
+            if page_answer is not None and page_answer.n_tasks >= MIN_COMMON_TASKS:
+                return page_answer
         return None
 
 
 def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[AnswerSource]:
-    """What may give an answer over ENOUGH tasks, the best first; of equal ones studies, then the newest.
+    """What may give an answer over MIN_COMMON_TASKS tasks, the best first; of equal ones studies, then the newest.
 
     `entries` are the newest first.
     """
@@ -62,14 +60,14 @@ def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[
 
 
 def find_newest_run(entries: Sequence[LeaderboardEntry]) -> LeaderboardEntry | None:
-    """The newest run of this service that could give an answer with ENOUGH tasks. `entries` are the newest first."""
+    """The newest run of a kind that can give an answer; it may have too few tasks. `entries` are the newest first."""
     return next((run for run in entries if _can_answer(run)), None)
 
 
-def find_own_code_study(sources: Sequence[AnswerSource], card: FirstPageAnswer | None) -> EndedStudy | None:
+def find_own_code_study(sources: Sequence[AnswerSource], page_answer: FirstPageAnswer | None) -> EndedStudy | None:
     """The study over own code that the page leads to beside its answer; None where it is the answer."""
     studies = (source.study for source in sources if source.is_own_code and source.study)
-    return None if card and card.source.is_own_code else next(studies, None)
+    return None if page_answer and page_answer.source.is_own_code else next(studies, None)
 
 
 def _list_groups(entries: Sequence[LeaderboardEntry]) -> Iterator[list[LeaderboardEntry]]:
@@ -88,12 +86,15 @@ def _list_groups(entries: Sequence[LeaderboardEntry]) -> Iterator[list[Leaderboa
 def _can_answer(run: LeaderboardEntry) -> bool:
     """Whether the run is of a kind that can give an answer: finished here, with times of its own."""
     return (
-        run.state is RunState.FINISHED and not run.throughput and run.label != MEASURED_ELSEWHERE and not run.archived
+        run.state is RunState.FINISHED
+        and not run.throughput
+        and run.unranked_reason != MEASURED_ELSEWHERE
+        and not run.archived
     )
 
 
 def _select_best(runs: Sequence[LeaderboardEntry]) -> list[LeaderboardEntry]:
-    """The runs to compare, at most COMPARED: those that lead at the most budgets, then those with the best curves."""
+    """At most MAX_COMPARED_RUNS runs: those that lead at the most budgets, then those with the best curves."""
     shares = {run.id: [run.curve.at(budget) for budget in BUDGET_GRID] for run in runs}
     best = [max(at) for at in zip(*shares.values(), strict=True)]
 
