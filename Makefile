@@ -15,7 +15,7 @@ TEST_PROGRAMS := redis-server postgresql $(CHROMIUM) fonts-dejavu-core
 # The container engine of stack-check, with its options; podman where both are installed.
 ENGINE ?=
 
-.PHONY: help setup demo serve test test-all check stack-check lint screenshots headline clean sandbox-programs test-programs
+.PHONY: help setup demo serve test test-all check stack-check lint lint-and-collect collect screenshots headline clean sandbox-programs test-programs
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,13 +50,20 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # More processes than cores: many tests wait for servers and workers that they started. A file stays in one process,
 # because its tests share what they started.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
-test: setup test-programs lint ## lint, types and the test suite
+test: setup test-programs lint-and-collect ## lint, types and the test suite
 	$(PYTEST)
 
-test-all: setup test-programs lint ## the same with the thorough tests: more examples, sizes and themes
+test-all: setup test-programs lint-and-collect ## the same with the thorough tests: more examples, sizes and themes
 	$(PYTEST) -m ""
+
+# A first collection compiles all tests beside the lint; without it each of pytest's processes would, in a new clone.
+lint-and-collect: setup
+	@$(MAKE) --no-print-directory -j 2 lint collect
+
+collect: setup
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true  # the run will say what is wrong
 
 check: setup lint ## lint, types and the quick tests of the packages that changed
 	@tests="$$($(BIN)/python -m tests.changed)"; [ -z "$$tests" ] && echo "No tests mirror what changed." || \

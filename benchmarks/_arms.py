@@ -9,7 +9,6 @@ from typing import Protocol
 
 import torch
 
-from decoding.attention.choice import pick_attention
 from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
 from decoding.engine import Engine
@@ -28,6 +27,8 @@ PEER = "@"
 """The prefix of another engine."""
 TOP_P = 0.95
 """Of every arm."""
+# The engines of all arms are in a GPU's memory at once, and by default each would take most of what is free.
+_GPU_KV_BYTES = 2 * 2**30
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,12 @@ class Arms:
         dtype: str,
         device: str,
         max_tokens: int,
+        max_batch: int,
         peers: Mapping[str, Peer] | None = None,
     ) -> None:
         self.names = names
         self.max_tokens = max_tokens
+        self._max_batch = max_batch
         self._peers = peers or {}
         ours = [name for name in names if is_ours(name)]
         weights = dict.fromkeys(["dense", *(parse_weights(name) for name in ours)])
@@ -89,12 +92,16 @@ class Arms:
             draft_length=length or "fixed:0",
             acceptance=rule or "coupled",
             weights=target.weights,
-            max_batch=64,
+            max_batch=self._max_batch,
         )
         spec = parse_drafter(drafter)
         draft = self._drafts[spec.model] if spec.model else None
-        engine = Engine(config, target, draft, load_head(target) if spec.needs_head else None)
-        engine.generate(Request("def f(x):\n    return x\n" * 4, n=2, max_new_tokens=8))
+        head = load_head(target) if spec.needs_head else None
+        is_on_gpu = target.device.type == "cuda"
+        engine = Engine(config, target, draft, head, kv_bytes=_GPU_KV_BYTES if is_on_gpu else None)
+        engine.warm_up()
+        if is_on_gpu:
+            engine.check_graphs()
         return engine
 
     def get_engine(self, name: str) -> Engine:
@@ -156,14 +163,6 @@ def parse_weights(name: str) -> str:
     return "int8" if name.startswith(INT8) else "dense"
 
 
-def choose_attention(device: str) -> str:
-    """Return the attention backend of our arms: the one that every engine has by default, except on a GPU.
-
-    There it is sdpa, with which no CUDA graphs are captured within the measured time; benchmarks.gpu measures graphs.
-    """
-    return "sdpa" if device == "cuda" else pick_attention("auto", torch.device(device))
-
-
 def choose_dtype(device: str, dtype: str = "auto") -> str:
     """Return the dtype that `dtype` means on `device`. Raises ModelError if the device is not here."""
     return str(pick_dtype(dtype, pick_device(device))).removeprefix("torch.")
@@ -176,4 +175,4 @@ def _parse_settings(name: str) -> tuple[str, str, str]:
 
 
 def _load(ref: str, dtype: str, device: str, weights: str) -> LoadedModel:
-    return load_model(ModelSpec(ref, dtype, device, attention=choose_attention(device), weights=weights))
+    return load_model(ModelSpec(ref, dtype, device, attention="auto", weights=weights))

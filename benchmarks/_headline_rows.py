@@ -184,7 +184,7 @@ def add_noise(
 ) -> list[dict[str, Any]]:
     """Return the rows of `now` with the largest change of each between two runs of one engine, as far as it is known.
 
-    `The noise stored in `before` is kept; with `same_engine` the changes since `before` count too.
+    The noise stored in `before` is kept; with `same_engine` the changes since `before` count too.
     """
     known = {row["row"]: row.get(NOISE, 0.0) for row in before}
     changes = {each.row: abs(each.change - 1) for each in compare_rows(now, before)} if same_engine else {}

@@ -35,7 +35,8 @@ class HeadlineRun:
 
     def __init__(self, settings: Mapping[str, Any], parts: Collection[str] = PARTS) -> None:
         self._results: dict[str, Any] = {}
-        self._tasks, self._max_tokens, self._dtype = (settings[key] for key in ("tasks", "max_tokens", "dtype"))
+        self._tasks, self._max_tokens = settings["tasks"], settings["max_tokens"]
+        self._device, self._dtype = settings["device"], settings["dtype"]
         self._cells = [cell for cell in CELLS if cell.name in parts]
         self._pending_s = {part: seconds for part, seconds in _EXPECTED_S.items() if part in parts}
         for cell in self._cells:
@@ -47,7 +48,7 @@ class HeadlineRun:
         )
 
     def measure_parts(self) -> None:
-        """Measure every part. Raises ModelError and EngineError."""
+        """Measure every part. Raises ModelError, EngineError, CalledProcessError."""
         if VERDICTS in self._pending_s:
             self._store_result(VERDICTS, _measure_verdicts(self._tasks))
         for model in dict.fromkeys(cell.model for cell in CELLS):
@@ -68,16 +69,20 @@ class HeadlineRun:
             return
         with ExitStack() as peers_end:
             peers: dict[str, Peer] = {}
-            if any(LLAMA_CPP in cell.arms for cell in cells) and not _llamacpp.find_obstacle():
-                most = max(cell.n for cell in cells)
+            most = max((cell.n for cell in cells), default=1)
+            if any(LLAMA_CPP in cell.arms for cell in cells) and not _llamacpp.find_obstacle(self._device):
                 peers[LLAMA_CPP] = peers_end.enter_context(_llamacpp.run_llamacpp(model, torch.get_num_threads(), most))
-            every = list(dict.fromkeys([PLAIN, *(arm for cell in cells for arm in list_runnable_arms(cell, peers))]))
-            arms = Arms(model, every, self._dtype, "cpu", self._max_tokens, peers)
+            every = list(
+                dict.fromkeys(
+                    [PLAIN, *(arm for cell in cells for arm in list_runnable_arms(cell, self._device, peers))]
+                )
+            )
+            arms = Arms(model, every, self._dtype, self._device, self._max_tokens, most, peers)
             if wants_prefix:
                 self._store_result(PREFIX, measure_first_token_ratios(arms.get_engine(PLAIN)))
             for cell in cells:
                 arms.max_tokens = self._max_tokens if cell.whole else min(MAX_START_TOKENS, self._max_tokens)
-                names = list_runnable_arms(cell, peers)
+                names = list_runnable_arms(cell, self._device, peers)
                 for key, text in zip(
                     self._list_keys(cell), islice(arms.build_prompts(self._tasks), self._tasks), strict=True
                 ):
@@ -102,7 +107,7 @@ def _decode(arms: Arms, cell: HeadlineCell, names: list[str], text: str) -> Meas
     Reading is measured before and after each plain arm: how fast a virtual machine reads changes from one second to the
     next.
     """
-    device, prompt = torch.device("cpu"), MeasuredPrompt()
+    device, prompt = arms.target.device, MeasuredPrompt()
     reads = [measure_read_bandwidth(device)]
     for name in names:
         before = machine_use.read_cpu_counters()

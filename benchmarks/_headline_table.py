@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks._arms import INT8
 from benchmarks._headline_plan import MAX_START_TOKENS
 from benchmarks._headline_rows import SHORT
 
@@ -56,7 +57,7 @@ def format_report(report: Mapping[str, Any]) -> str:
 
 
 def _format_cell(row: Mapping[str, Any]) -> str:
-    arm = f", {row['arm'].removeprefix('int8:').partition('/')[0]}" if row["arm"] else ""
+    arm = f", {row['arm'].removeprefix(INT8).partition('/')[0]}" if row["arm"] else ""
     return f"{row['median']:.2f} ({row['q1']:.2f} to {row['q3']:.2f}){arm}"
 
 

@@ -56,8 +56,10 @@ class LlamaCpp:
         return answer
 
 
-def find_obstacle() -> str | None:
-    """Return why llama.cpp cannot run here, None if it can."""
+def find_obstacle(device: str) -> str | None:
+    """Return why llama.cpp cannot run on a device, None if it can."""
+    if device != "cpu":
+        return "it is compared on CPUs"
     return None if importlib.util.find_spec("llama_cpp") else "llama-cpp-python is not installed"
 
 

@@ -129,7 +129,7 @@ class Client:
 
     async def _send_all(self, requests: Sequence[PlannedRequest], on_progress: OnProgress) -> tuple[list[Reply], float]:
         tasks: list[asyncio.Task[Reply]] = []
-        async with self._open_http() as http, self._watch():
+        async with self._open_http() as http, self._record_queue():
             began = time.perf_counter()
             reporter = asyncio.create_task(_report(began, tasks, on_progress))
             for request in requests:
@@ -154,7 +154,7 @@ class Client:
         return replies, waited
 
     @contextlib.asynccontextmanager
-    async def _watch(self) -> AsyncIterator[None]:
+    async def _record_queue(self) -> AsyncIterator[None]:
         async with self.watch_queue() as watch:
             yield
         self.queue.mean_s, self.queue.most_waiting = watch.mean_s, watch.most_waiting

@@ -37,7 +37,7 @@ class MeasuredService:
         return [RateResult(point.rate or 0.0, point.pass_first, point.by_prompt) for point in points]
 
     def summarize(self) -> LoadTestResult:
-        """What the sentences are about. KeyError before it was measured idle."""
+        """The measured service as a LoadTestResult. KeyError before it was measured idle."""
         idle = RateResult(0.0, self.idle.pass_first, self.idle.by_prompt)
         return LoadTestResult(idle, self.results_by_rate)
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from app.core.errors import BadInputError
 from app.core.remote.chunks import RemoteServerError
+from app.core.remote.connection import ServerConnection
 from app.core.remote.engine import RemoteEngine
-from app.core.remote.server_pages import QUEUE_COUNTERS, WAITING
+from app.core.remote.server_pages import read_counters
 from app.core.remote.target import parse_target
 from app.jobs.work.decode_job import build_task_prompt
 from benchmarks._load_client import Client, PlannedRequest, QueueWatch, Reply
@@ -24,6 +25,14 @@ from decoding.request import Completion, Request, RequestError, SamplingParams
 from evaluation.prompting import Prompt, PromptError
 
 LOOK_EVERY_S = 0.5
+WAITING = "waiting"
+QUEUE_COUNTERS = "queue_s", "queue_requests"
+_QUEUE = {
+    "queue_s": ("vllm:request_queue_time_seconds_sum", "sglang:queue_time_seconds_sum"),
+    "queue_requests": ("vllm:request_queue_time_seconds_count", "sglang:queue_time_seconds_count"),
+    WAITING: ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"),
+}
+"""What servers count: seconds that requests have spent in the queue, how many have left it, how many are in it."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class RemoteClient(Client):
         reply = Reply(request, late_s=time.perf_counter() - due)
         try:
             prompt, text = build_task_prompt(self.engine, self._describe_run(), request.task)  # type: ignore[arg-type]
-            done = await self.engine.decode_on_loop(self._build_request(request, prompt, text))
+            done = await self.engine.generate_on_loop(self._build_request(request, prompt, text))
         except (RequestError, RemoteServerError, PromptError) as error:
             reply.fault = str(error)
             return reply
@@ -82,20 +91,24 @@ class RemoteClient(Client):
     async def watch_queue(self) -> AsyncIterator[QueueWatch]:
         """Reads how long the server's requests wait in its queue meanwhile, and how many do at most."""
         watch = QueueWatch()
-        before = await self.engine.read_counters()
+        before = await self._read_queue()
         looking = asyncio.create_task(self._look(watch)) if WAITING in before else None
         try:
             yield watch
         finally:
             if looking is not None:
                 looking.cancel()
-            later = await self.engine.read_counters()
+            later = await self._read_queue()
             seconds, requests = (later.get(name, 0.0) - before.get(name, 0.0) for name in QUEUE_COUNTERS)
             watch.mean_s = seconds / requests if requests > 0 else None
 
+    async def _read_queue(self) -> dict[str, float]:
+        async with ServerConnection(parse_target(self.body["target"])) as server:
+            return await read_counters(server, _QUEUE)
+
     async def _look(self, watch: QueueWatch) -> None:
         while True:
-            waiting = (await self.engine.read_counters()).get(WAITING)
+            waiting = (await self._read_queue()).get(WAITING)
             if waiting is not None:
                 watch.most_waiting = max(int(waiting), watch.most_waiting or 0)
             await asyncio.sleep(LOOK_EVERY_S)

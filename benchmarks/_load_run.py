@@ -143,7 +143,7 @@ class LoadTest:
 
         requests = _load_client.plan_idle_requests(self.prompts, self._options.seed)
         self._report_progress(f"idle: 0 of {len(requests)} answered, one at a time", 0.0)
-        lost = self._watch()
+        lost = self._start_watching_others()
         replies, waited = client.send_in_turn(requests, progress)
         self._settle(None, replies, waited, waited, lost())
 
@@ -154,13 +154,13 @@ class LoadTest:
             self._report_progress(f"at {rate:g}/s: {sent} of {len(requests)} sent, {settled} settled", seconds)
 
         progress(0, 0, 0.0)
-        lost = self._watch()
+        lost = self._start_watching_others()
         replies, elapsed = client.send_when_due(requests, progress)
         self._windows_left -= 1
         self._settle(rate, replies, self._options.duration, elapsed, lost(), client.queue)
 
-    def _watch(self) -> Callable[[], float | None]:
-        """Measures what others take of the service's machine, where that is this one."""
+    def _start_watching_others(self) -> Callable[[], float | None]:
+        """Returns a function: the share that others took since, None elsewhere."""
         is_elsewhere = self._options.url is not None or is_remote(self._options.target)
         return watch_others() if not is_elsewhere else lambda: None
 

@@ -16,7 +16,7 @@ from app.core.remote.chunks import RemoteServerError
 from app.core.remote.connection import BusyWait, ServerConnection
 from app.core.remote.event_loop import run_in_own_loop
 from app.core.remote.profile import ServerProfile, probe_server
-from app.core.remote.target import RemoteTarget
+from app.core.remote.target import COMPLETIONS_PATH, RemoteTarget
 from benchmarks._arms import PEER, TOP_P, Peer, Speed
 from decoding.models.errors import get_first_line
 from decoding.request import RequestError
@@ -64,7 +64,7 @@ class Endpoint:
             started = time.perf_counter()
 
             async def ask(n_choices: int, seed: int) -> _StreamCounts:
-                options = self._profile.build_options(n_choices, seed, ())
+                options = self._profile.build_options(n_choices, seed, (), COMPLETIONS_PATH)
                 return await _count(server, {**body, **options}, n_choices, started)
 
             asked = [ask(n, 0)] if self._profile.takes_n else [ask(1, seed) for seed in range(n)]
@@ -77,7 +77,7 @@ class Endpoint:
 async def _count(server: ServerConnection, body: dict[str, object], n_choices: int, started: float) -> _StreamCounts:
     """Raises RequestError, RemoteServerError."""
     answer = _StreamCounts()
-    async with contextlib.aclosing(server.stream(body, MAX_EVENT_BYTES, BusyWait())) as chunks:
+    async with contextlib.aclosing(server.stream(body, MAX_EVENT_BYTES, BusyWait(), COMPLETIONS_PATH)) as chunks:
         async for chunk in chunks:
             known = [choice for choice in chunk.choices if 0 <= choice.index < n_choices]
             counted = chunk.usage.completion_tokens if chunk.usage is not None else None

@@ -66,7 +66,11 @@ def create_cluster(*options: str) -> Cluster:
         shutil.chown(folder, "postgres")
     data = str(folder / "data")
     initdb = [str(where / "initdb"), "-D", data, "-U", "bassline", "-A", "trust", "-E", "UTF8", "--no-locale"]
-    subprocess.run([*initdb, "--no-sync"], check=True, capture_output=True, cwd=folder, **choose_server_identity())
+    try:
+        subprocess.run([*initdb, "--no-sync"], check=True, capture_output=True, cwd=folder, **choose_server_identity())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     settings = [word for option in ("listen_addresses=", *options) for word in ("-c", option)]
     return Cluster(
         folder,

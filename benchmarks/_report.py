@@ -67,6 +67,11 @@ def build_parser(name: str, description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def parse_numbers(text: str, kind: type = int) -> list[Any]:
+    """Return the comma-separated numbers of an option."""
+    return [kind(part) for part in text.split(",")]
+
+
 def _check_writable(text: str) -> str:
     folder = Path(text).parent
     if text != "-" and (Path(text).is_dir() or not os.access(text if Path(text).exists() else folder, os.W_OK)):

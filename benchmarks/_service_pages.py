@@ -103,7 +103,6 @@ def _list_pages(ctx: Context) -> list[Page]:
         Page("overlay_pair", lambda r: f"/overlay/{choose_runs(r, 2)}"),
         Page("overlay", lambda r: f"/overlay/{choose_runs(r)}", 150),
         Page("overlay_both", lambda r: f"/overlay/{choose_runs(r)}?figure=both", 150),
-        Page("overlay_groups", lambda r: f"/overlay/{choose_runs(r)}?group=drafter", 150),
         Page("overlay_matrix", lambda r: f"/overlay/{choose_runs(r)}/matrix", 200),
         Page("overlay_task", choose_overlay_task, 200),
         Page("api_leaderboard", lambda r: f"/api/v1/leaderboard?budget={choose_budget(r)}"),

@@ -23,7 +23,6 @@ import sys
 import time
 from collections import defaultdict
 from itertools import product
-from typing import Any
 
 import torch
 
@@ -36,14 +35,15 @@ from benchmarks._arms import (
     Arms,
     Peer,
     Speed,
-    choose_attention,
     choose_dtype,
     is_ours,
     parse_weights,
 )
 from benchmarks._decode_figures import build_rows, compute_figures, compute_round_over_weight_read
-from benchmarks._report import Report, build_parser, print_table
+from benchmarks._headline_plan import PREFIX
+from benchmarks._report import Report, build_parser, parse_numbers, print_table
 from benchmarks._timing import measure_first_token_ratios, measure_read_bandwidth
+from decoding.attention.choice import pick_attention
 from decoding.models import trained_heads
 from decoding.models.device import DTYPES, get_device_name
 
@@ -58,15 +58,15 @@ LOOKUP_ARMS = (
     f"{INT8}{PLAIN}",
     f"{INT8}sibling/goodput",
 )
-# Arms of the 1.5B target: without generate, which is too slow here, and with a draft model.
-DRAFTED = "qwen2.5-coder-0.5b"
+# Drafts in the arms of the 1.5B target, which leave out generate: it is too slow there.
+DRAFT_MODEL = "qwen2.5-coder-0.5b"
 ARMS = {
     "qwen2.5-coder-1.5b": (
         PLAIN,
         "sibling/goodput",
-        f"{DRAFTED}/goodput",
-        f"sibling+{DRAFTED}/goodput",
-        f"{DRAFTED}/bass",
+        f"{DRAFT_MODEL}/goodput",
+        f"sibling+{DRAFT_MODEL}/goodput",
+        f"{DRAFT_MODEL}/bass",
         f"{INT8}{PLAIN}",
     )
 }
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
     options = _parse_options(argv)
     device = torch.device(options.device)
     options.dtype = choose_dtype(options.device, options.dtype)
-    report = Report("decode", get_device_name(device), {**vars(options), "attention": choose_attention(options.device)})
+    report = Report("decode", get_device_name(device), {**vars(options), "attention": pick_attention("auto", device)})
     bandwidth = measure_read_bandwidth(device)
     report.settings["read_bandwidth_gb_per_s"] = bandwidth / 1e9
     peers: dict[str, Peer] = {}
@@ -86,10 +86,11 @@ def main(argv: list[str] | None = None) -> int:
         from benchmarks._peers import find_peers  # noqa: PLC0415
 
         peers, report.settings["not_run"] = find_peers(options.endpoint, options.openvino)
-    cells = list(product(_parse_numbers(options.batches, int), _parse_numbers(options.temperatures, float)))
+    batches = parse_numbers(options.batches, int)
+    cells = list(product(batches, parse_numbers(options.temperatures, float)))
     for name in options.models.split(","):
         names = options.arms.split(",") if options.arms else _choose_usual_arms(name, options.device)
-        arms = Arms(name, [*names, *peers], options.dtype, options.device, options.max_tokens, peers)
+        arms = Arms(name, [*names, *peers], options.dtype, options.device, options.max_tokens, max(batches), peers)
         started = time.monotonic()
         for i, (n, temperature) in enumerate(cells):
             speeds = _measure(arms, options.tasks, n, temperature)
@@ -103,10 +104,8 @@ def main(argv: list[str] | None = None) -> int:
                 )
             left = (time.monotonic() - started) / (i + 1) * (len(cells) - i - 1)
             print(f"{name}: batch {n} at temperature {temperature:g} done, {left:.0f} s left", file=sys.stderr)
-        if PLAIN in names:
-            report.figures.setdefault(
-                "prefix.first_token_ratio", statistics.median(measure_first_token_ratios(arms.get_engine(PLAIN)))
-            )
+        if PLAIN in names and PREFIX not in report.figures:
+            report.figures[PREFIX] = statistics.median(measure_first_token_ratios(arms.get_engine(PLAIN)))
     settings = f"{options.tasks} prompts, at most {options.max_tokens} tokens, {options.dtype}"
     print(f"{report.device}; {settings}; memory read at {bandwidth / 1e9:.1f} GB/s")
     for name, reason in report.settings["not_run"].items():
@@ -139,10 +138,6 @@ def _measure(arms: Arms, n_tasks: int, n: int, temperature: float) -> dict[str, 
         for arm in arms.names:
             speeds[arm].append(arms.run(arm, prompt, n, temperature))
     return speeds
-
-
-def _parse_numbers(text: str, kind: type) -> list[Any]:
-    return [kind(part) for part in text.split(",")]
 
 
 def _parse_options(argv: list[str] | None) -> argparse.Namespace:

@@ -5,8 +5,8 @@ Needs torch, triton, transformers and this repository, no model files and no net
 1. Kernels against the float32 reference; nothing is measured if one is wrong.
 2. Copy bandwidth and matrix-product rate of the device, as upper limits; the sweep of `bassline bench kernels`.
 3. The engine at the shape of BASS's 7.8B code model (here with grouped queries) with a 310M-shaped draft model, bf16,
-   for each batch: plain decoding, speculative decoding, both with 8-bit weights (fp8); and transformers' generate with
-   a static cache.
+   for each batch: plain and speculative decoding, both with 8-bit weights (fp8); for the batches of --generate also
+   transformers' generate with a static cache.
 
 Weights are random, except that embedding and output layer make the target generate a fixed permutation of its
 vocabulary from a random start, and the draft model the same permutation with a share of errors. So a draft token is
@@ -26,6 +26,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,13 @@ from tokenizers.models import WordLevel
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks import kernels
-from benchmarks._report import Report, build_parser, print_table
+from benchmarks._report import Report, build_parser, parse_numbers, print_table
 from benchmarks._timing import measure_copy_bandwidth, measure_matmul_rate
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models import fp8
+from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
+from decoding.models.weight_formats import FORMATS
 from decoding.prepare import prepare_model
 from decoding.request import Completion, Request, SamplingParams
 from kernels.availability import KernelError, require_triton
@@ -145,9 +147,12 @@ def _measure_engine(
         generated[batch] = row["tokens/s"]
         yield row
     targets = {"": prepare_model(own, "ragged", "dense")}
-    if options.tiny or fp8.is_supported(device):
+    if options.tiny or FORMATS["fp8"].find_obstacle(device) is None:
         model = _build_model(_build_shapes(options)[0], options, dtype, device)
-        targets["fp8 "] = prepare_model(model, "ragged", "fp8")
+        try:
+            targets["fp8 "] = prepare_model(model, "ragged", "fp8")
+        except ModelError as error:
+            print(error, file=sys.stderr)
     drafts: dict[float, LoadedModel] = {}
     longest_s = 0.0
     plain: dict[int, float] = {}
@@ -260,7 +265,7 @@ def _build_model(
     options: argparse.Namespace,
     dtype: torch.dtype,
     device: torch.device,
-    share: float = 1.0,
+    acceptance: float = 1.0,
 ) -> LoadedModel:
     """Return a Llama with random weights on the device, whose output is the permutation of `_write_permutation`."""
     vocabulary = 512 if options.tiny else 51_200
@@ -285,7 +290,7 @@ def _build_model(
     for layer in model.model.layers:
         for out in (layer.self_attn.o_proj, layer.mlp.down_proj):
             out.weight.mul_((2 * config.num_hidden_layers) ** -0.5)
-    _write_permutation(model, share)
+    _write_permutation(model, acceptance)
     weights = list(model.parameters())
     n_parameters = sum(p.numel() for p in weights)
     return LoadedModel(
@@ -308,8 +313,8 @@ def _build_model(
     )
 
 
-def _write_permutation(model: Any, share: float) -> None:
-    """Make `model` predict t + 1 after token t, except for a random share of 1 - `share` of tokens.
+def _write_permutation(model: Any, acceptance: float) -> None:
+    """Make `model` predict t + 1 after token t, except for a random share of 1 - `acceptance` of tokens.
 
     Embeddings are large compared with the layers' outputs, so the last hidden state keeps the direction of the token's
     embedding, and the output layer's row for the next token has the same direction. Token 0, the last of the prompt,
@@ -322,7 +327,7 @@ def _write_permutation(model: Any, share: float) -> None:
     directions = torch.nn.functional.normalize(embedding.float(), dim=1)
     embedding[0] = 0
     follows = (torch.arange(V, device=embedding.device) + 1) % V
-    wrong = torch.rand(V, device=embedding.device, generator=generator) >= share
+    wrong = torch.rand(V, device=embedding.device, generator=generator) >= acceptance
     follows[wrong] = follows[wrong].roll(1)
     head[follows] = (_LOGIT_GAIN * directions).to(head.dtype)
 
@@ -339,21 +344,20 @@ def _print(started: float, what: str) -> None:
 
 
 def _parse_options(argv: list[str] | None) -> argparse.Namespace:
-    def numbers(text: str) -> list[int]:
-        return [int(part) for part in text.split(",")]
-
-    def shares(text: str) -> list[float]:
-        return [float(part) for part in text.split(",")]
-
     parser = build_parser("gpu", __doc__)
     parser.add_argument("--minutes", type=float, default=9.0, help="end within this time")
     parser.add_argument("--kernel-seconds", type=float, default=120.0, help="part of it for the sweep of the kernels")
-    parser.add_argument("--batches", type=numbers, default=[8, 1, 2, 4, 16], help="samples decoded at once, in order")
     parser.add_argument(
-        "--acceptance", type=shares, default=[0.85, 0.7, 0.8, 0.9], help="probabilities, comma-separated"
+        "--batches", type=parse_numbers, default=[8, 1, 2, 4, 16], help="samples decoded at once, in order"
     )
-    parser.add_argument("--draft-lengths", type=numbers, default=[4, 7], help="k, comma-separated")
-    parser.add_argument("--generate", type=numbers, default=[8, 1], help="batches of transformers' generate, first")
+    parser.add_argument(
+        "--acceptance",
+        type=partial(parse_numbers, kind=float),
+        default=[0.85, 0.7, 0.8, 0.9],
+        help="probabilities, comma-separated",
+    )
+    parser.add_argument("--draft-lengths", type=parse_numbers, default=[4, 7], help="k, comma-separated")
+    parser.add_argument("--generate", type=parse_numbers, default=[8, 1], help="batches of transformers' generate")
     parser.add_argument("--context", type=int, default=512, help="tokens of the prompt")
     parser.add_argument("--new-tokens", type=int, default=128, help="tokens of each sample")
     parser.add_argument("--tiny", action="store_true", help="tiny shapes, to test the script; no measurement")

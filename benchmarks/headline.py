@@ -6,12 +6,13 @@ benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part whe
 
     make headline                                              # measure, store in docs/results, renew the table there
     bassline bench headline --json new.json --against docs/results/headline*.json
+    bassline bench headline --device cuda --json docs/results/headline-h100.json
 
 With --against the exit status is 1 if a ratio fell by more than its noise, and fell again when its prompts were
 measured a second time: of 32 ratios one falls by chance. It is 2 where nothing can be compared or measured. The noise
 of a ratio is the interquartile range of the changes of each prompt, at least 5 %, and at least its largest change
 between two runs of the same decoding/ (without training/) and kernels/, as far as FILE knows one: a run of the code
-that FILE was measured with stores it. Of several files it is the first one from such a machine. What is stored is
+that FILE was measured with stores it. Of several files the first comparable one counts. What is stored is
 always the first measurement.
 """
 
@@ -32,16 +33,17 @@ import torch
 
 from app.core.provenance import get_process_provenance
 from benchmarks import _headline_rows, _llamacpp
-from benchmarks._arms import choose_attention, choose_dtype
+from benchmarks._arms import choose_dtype
 from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, MAX_TOKENS, PREFIX, VERDICTS
 from benchmarks._headline_rows import IncomparableError, MeasuredPrompt, RowComparison
 from benchmarks._headline_run import HeadlineRun
 from benchmarks._report import Report, build_parser, compute_quartiles, print_table
+from decoding.attention.choice import pick_attention
 from decoding.models import fetch, trained_heads
-from decoding.models.device import get_device_name
+from decoding.models.device import get_device_name, pick_device
 from decoding.models.errors import ModelError
-from decoding.prepare import find_int8_obstacle
+from decoding.models.weight_formats import FORMATS
 
 INTERRUPTED = 130
 QUIET_SHARE = 0.05
@@ -52,8 +54,8 @@ def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, write JSON if asked; return 1 if a ratio fell. Exits with 2 as above, 130 on Ctrl-C."""
     parser, options = _parse_options(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # its processes must not outlive it
-    device = get_device_name(torch.device("cpu"))
     try:
+        device = get_device_name(pick_device(options.device))
         report = Report("headline", device, _collect_settings(options))
         before, engine = (
             _headline_rows.load_stored_rows(options.against, device, report.settings) if options.against else ([], None)
@@ -79,15 +81,16 @@ def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
     models = dict.fromkeys(cell.model for cell in CELLS)
     heads = {model: head.sha256 for model in models if (head := trained_heads.find(model))}
     reasons = {f"trained drafter of {model}": "none is trained here" for model in models if model not in heads}
-    if missing := _llamacpp.find_obstacle():
+    if missing := _llamacpp.find_obstacle(options.device):
         reasons[LLAMA_CPP] = missing
-    if missing := find_int8_obstacle():
+    if missing := FORMATS["int8"].find_obstacle(torch.device(options.device)):
         reasons["8-bit weights"] = missing
     return {
         "tasks": options.tasks,
         "max_tokens": options.max_tokens,
-        "dtype": choose_dtype("cpu"),
-        "attention": choose_attention("cpu"),
+        "device": options.device,
+        "dtype": choose_dtype(options.device),
+        "attention": pick_attention("auto", torch.device(options.device)),
         _headline_rows.ENGINE: hash_engine(Path(__file__).parents[1]),
         "processor": _describe_processor(),
         "models": {model: fetch.ensure(model).sha256 for model in models},
@@ -100,7 +103,7 @@ def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
 def hash_engine(root: Path) -> str:
     """Return the hash of the code that decodes, in the checkout `root`: without training, which no run measures."""
     found = hashlib.sha256()
-    sources = (path for room in ("decoding", "kernels") for path in (root / room).rglob("*"))
+    sources = (path for package in ("decoding", "kernels") for path in (root / package).rglob("*"))
     for file in sorted(path.relative_to(root) for path in sources if path.suffix in (".py", ".c")):
         if not file.is_relative_to("decoding/training"):
             found.update(f"{file}\0".encode() + (root / file).read_bytes())
@@ -198,7 +201,8 @@ def _parse_options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, arg
     parser.add_argument(
         "--max-tokens", type=int, default=MAX_TOKENS, help=f"tokens of an answer at most (default {MAX_TOKENS})"
     )
-    against = "earlier reports: exit with 1 if a ratio fell below the first of them that was measured on such a machine"
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    against = "earlier reports: exit with 1 if a ratio fell below the first of them that is comparable"
     parser.add_argument("--against", metavar="FILE", nargs="+", type=Path, default=[], help=against)
     return parser, parser.parse_args(argv)
 

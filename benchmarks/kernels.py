@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from benchmarks._report import Report, build_parser, print_table
+from benchmarks._report import Report, build_parser, parse_numbers, print_table
 from benchmarks._timing import count_copies, measure_copy_bandwidth, time_each
 from decoding.models.device import get_device_name
 from kernels import reference
@@ -248,9 +248,9 @@ def main(argv: list[str] | None = None) -> int:
     print(f"\n{name}: a copy reads and writes {bandwidth / 1e9:.0f} GB/s")
     for row in sweep(
         Shape.parse("4x2x64" if options.tiny else options.shape),
-        _parse_numbers("1,2" if options.tiny else options.batches),
-        _parse_numbers("32" if options.tiny else options.contexts),
-        _parse_numbers("1,4" if options.tiny else options.tokens),
+        parse_numbers("1,2" if options.tiny else options.batches),
+        parse_numbers("32" if options.tiny else options.contexts),
+        parse_numbers("1,4" if options.tiny else options.tokens),
         torch.float32 if options.tiny else getattr(torch, options.dtype),
         device,
         bandwidth,
@@ -262,10 +262,6 @@ def main(argv: list[str] | None = None) -> int:
     report.figures |= compute_figures(report.rows)
     report.write(options.json)
     return 0
-
-
-def _parse_numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
 
 
 def _parse_options(argv: list[str] | None) -> argparse.Namespace:

@@ -29,6 +29,7 @@ from app.cli.common import open_context
 from app.core.errors import BasslineError
 from app.core.remote.target import is_remote, parse_target
 from app.datasets.service import require_dataset, to_evaluation_task
+from app.runs.schemas import MAX_N
 from benchmarks._load_client import count_prompts, shuffle_tasks
 from benchmarks._load_figures import build_row, build_sentences, compute_figures, draw_quality
 from benchmarks._load_grading import Judge
@@ -127,7 +128,7 @@ def _parse_options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, arg
     parser.add_argument(
         "--budget", type=_make_number_parser(0, LARGEST_BUDGET_S), default=5.0, help="seconds for each request"
     )
-    parser.add_argument("--n", type=_make_integer_parser(1, 10_000), default=4, help="samples of each request")
+    parser.add_argument("--n", type=_make_integer_parser(1, MAX_N), default=4, help="samples of each request")
     parser.add_argument(
         "--duration", type=_make_number_parser(0, 86400), default=60.0, help="seconds for which requests arrive"
     )

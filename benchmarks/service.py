@@ -1,8 +1,8 @@
 """Is the service fast with 1,000 runs and 1.3 million samples on PostgreSQL?
 
 Fills an empty database with generated runs, requests the pages through Flask's test client one after the other, and
-processes runs whose engine and sandbox take no time. Without --database it starts a private PostgreSQL with default
-settings and removes it afterwards. The samples' token arrays are empty, as in imported samples; no page reads them.
+processes runs whose engine and sandbox take no time. Without --database it starts a private PostgreSQL
+and removes it afterwards. The samples' token arrays are empty, as in imported samples; no page reads them.
 
     python -m benchmarks.service --json service.json
     python -m benchmarks.service --database postgresql+psycopg://me@/empty

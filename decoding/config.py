@@ -8,13 +8,13 @@ from decoding.acceptance.registry import RULES
 from decoding.drafters.registry import parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.loaded import ModelSpec
+from decoding.models.weight_formats import FORMATS
 from decoding.request import RequestError
 from decoding.suggest import build_advice, suggest_one_of
 from kernels.registry import BACKENDS
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-WEIGHTS = ("dense", "int8", "fp8")
-_REQUIRED_DEVICE = {"int8": "cpu", "fp8": "cuda"}
+WEIGHTS = tuple(FORMATS)
 DEVICES = ("auto", "cpu", "cuda")
 ATTENTIONS = ("auto", *BACKENDS)
 ACCEPTANCES = tuple(RULES)
@@ -36,7 +36,7 @@ class EngineConfig:
     draft_length: str = "goodput"
     acceptance: str = "coupled"  # a name of `acceptance/registry.py`
     dtype: str = "auto"
-    # int8 (on a CPU) and fp8 (on a GPU) quantize target and draft model to 8 bits: other models, with other hashes
+    # a name of `models/weight_formats.py`; 8 bits are for target and draft model: other models, with other hashes
     weights: str = "dense"
     device: str = "auto"
     attention: str = "auto"  # a backend of `kernels/registry.py`; auto is the fastest for the device
@@ -47,8 +47,8 @@ class EngineConfig:
         _require_one_of("dtype", self.dtype, DTYPES)
         _require_one_of("weights", self.weights, WEIGHTS)
         _require_one_of("device", self.device, DEVICES)
-        only = _REQUIRED_DEVICE.get(self.weights, self.device)
-        if self.device not in ("auto", only):
+        only = FORMATS[self.weights].device
+        if only is not None and self.device not in ("auto", only):
             raise RequestError(f"device is {self.device!r}: {self.weights} weights are for {only}, choose dense ones")
         _require_one_of("attention", self.attention, ATTENTIONS)
         _require_one_of("acceptance", self.acceptance, ACCEPTANCES)

@@ -127,7 +127,7 @@ class Engine:
                 refuse_recurrent_draft(draft)
                 check_same_tokenizer(target, draft)
             engine = cls(config, target, draft, load_head(target) if parse_drafter(config.drafter).needs_head else None)
-            engine.warm_up()
+            engine.warm_up(on_progress)
             if target.device.type == "cuda":
                 engine.check_graphs()
                 warn_about_disabled(engine._disabled, get_device_name(target.device))
@@ -273,14 +273,15 @@ class Engine:
 
     # Loading ------------------------------------------------------------------------------------------------------
 
-    def warm_up(self) -> None:
+    def warm_up(self, on_progress: Callable[[str], None] | None = None) -> None:
         """Capture graphs, measure verifies and decode a few tokens, so that no request's clock pays for these.
 
         Then the costs of a prefill, a round and a draft step are known, whatever chooses the draft length. Also learns
         the facts of `provenance`, which must cost nothing later: a heartbeat asks for it.
         """
         fixed = parse_draft_length(self.config.draft_length)
-        self._pool.capture(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
+        longest = MAX_DRAFT_LENGTH if fixed is None else fixed
+        self._pool.capture(0 if self.config.drafter == "none" else longest, on_progress)
         for request in list_warm_up_requests(self._drafter):
             self.generate(request)
         self.provenance()

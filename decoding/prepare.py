@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
-
-import torch
-from transformers import PreTrainedModel
 
 from decoding.attention.backends import OWN, get_backend
 from decoding.attention.choice import pick_attention
@@ -15,7 +11,7 @@ from decoding.attention.flat_forward import FlatForward
 from decoding.attention.recurrence import is_recurrent
 from decoding.checks import self_check
 from decoding.checks.compatibility import select_attention
-from decoding.models import fp8, trained_heads
+from decoding.models import trained_heads
 from decoding.models.device import pick_device
 from decoding.models.device_memory import release_unused
 from decoding.models.errors import ModelError
@@ -24,8 +20,8 @@ from decoding.models.huge_pages import use_huge_pages
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import load
 from decoding.models.memory import count_bytes_read
-from decoding.models.packing import prepack, replace_linears
 from decoding.models.trained_heads import LoadedHead
+from decoding.models.weight_formats import FORMATS
 
 
 def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
@@ -35,10 +31,8 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     """
     device = pick_device(spec.device)
     pick_attention(spec.attention, device)  # one that does not run here is refused at once
-    if spec.weights == "int8":
-        require_int8(device)
-    if spec.weights == "fp8" and not fp8.is_supported(device):
-        raise ModelError("weights fp8 need a GPU that multiplies them (Ada, Hopper or later): give weights dense.")
+    if obstacle := FORMATS[spec.weights].find_obstacle(device):
+        raise ModelError(obstacle)
     loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
     return prepare_model(loaded, spec.attention, spec.weights, on_progress)
 
@@ -49,12 +43,9 @@ def prepare_model(
     """Make a model whose weights are in memory ready for engines, in place. Raises ModelError."""
     select_attention(loaded, attention, on_progress)
     fuse(loaded.model)
-    if weights == "int8":
-        _quantize(loaded.model)
-    elif weights == "fp8":
-        fp8.quantize(loaded.model)
-    else:
-        prepack(loaded.model)
+    blocks = FORMATS[weights].apply(loaded.model, is_flat=FlatForward.suits(loaded.model))
+    if blocks is not None:
+        FlatForward.use_blocks(loaded.model, blocks)
     release_unused()
     if loaded.device.type == "cpu":
         use_huge_pages()
@@ -94,36 +85,3 @@ def refuse_recurrent_draft(draft: LoadedModel) -> None:
             f"{draft.name} cannot be a draft model: it reads its drafts one by one, and its recurrent layers cannot be"
             " taken back to the tokens that stay: choose a model of attention alone, or the drafter ngram or sibling."
         )
-
-
-def require_int8(device: torch.device) -> None:
-    """Raise ModelError where products of 8-bit integers cannot be computed."""
-    if device.type != "cpu":
-        raise ModelError(f"weights int8 are for a CPU, and the device is {device.type}: give weights dense.")
-    try:
-        from decoding.models.int8 import is_exact  # noqa: PLC0415 (ONNX Runtime is not where only GPUs are used)
-    except ImportError as error:
-        raise ModelError(f"weights int8 need the packages onnx and onnxruntime ({error}): install them.") from error
-    if not is_exact():
-        raise ModelError("weights int8 need exact products of bytes, and this CPU's overflow: give weights dense.")
-
-
-@cache
-def find_int8_obstacle() -> str | None:
-    """Return why this CPU has no 8-bit weights, None if it has."""
-    try:
-        require_int8(torch.device("cpu"))
-    except ModelError as error:
-        return str(error)
-    return None
-
-
-def _quantize(model: PreTrainedModel) -> None:
-    """Quantize the linear layers of a model to 8 bits: with all between them where the forward is ours."""
-    from decoding.models.int8 import Int8Linear  # noqa: PLC0415
-    from decoding.models.int8_blocks import Int8Blocks  # noqa: PLC0415
-
-    if FlatForward.suits(model):
-        FlatForward.use_blocks(model, Int8Blocks(model))
-    else:
-        replace_linears(model, Int8Linear)

@@ -28,8 +28,8 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, 
 @dataclass(slots=True)
 class Effects:
     """Module-level names that a statement reads (in the bodies of its functions too), binds, and whose objects it may
-    change. `sets`: it sets a limit or a seed. `demonstrates`: it calls the function asked for, waits for input,
-    asserts, or ends the program."""
+    change. `changes_settings`: it sets a limit or a seed. `demonstrates`: it calls the function asked for, waits for
+    input, asserts, or ends the program."""
 
     reads: set[str] = field(default_factory=set)
     binds: set[str] = field(default_factory=set)

@@ -24,7 +24,7 @@ from textwrap import dedent, indent
 
 from evaluation.datasets import PYTHON, Task
 from evaluation.effects import find_names_read, is_builtin
-from evaluation.extracted import FENCE, MAX_CHARS, VERSION, Extraction, How, Reading, has_no_code, iterate_blocks
+from evaluation.extraction_base import FENCE, MAX_CHARS, VERSION, Extraction, How, Reading, has_no_code, iterate_blocks
 from evaluation.normalization import (
     convert_line_ends,
     extract_answer_text,
@@ -112,7 +112,7 @@ def build_unread_extraction(task: Task, raw: str, mode: Mode) -> Extraction:
 
 def _read_continuation(answer: _Answer) -> Iterator[tuple[How, str]]:
     """The whole text as the body of the prompt's function."""
-    if not answer.opened and _is_indented(answer.text, _get_last_name(answer.task)):
+    if not answer.opened and _starts_with_body(answer.text, _get_last_name(answer.task)):
         yield "completion", answer.task.prompt + answer.text
 
 
@@ -301,6 +301,6 @@ def _is_answer(program: str, entry_point: str) -> bool:
     return any(has_real_body(node, entry_point) for node in binding)
 
 
-def _is_indented(text: str, entry_point: str) -> bool:
+def _starts_with_body(text: str, entry_point: str) -> bool:
     first = next(line for line in text.split("\n") if line.strip())
     return first[0].isspace() and re.match(rf"\s+(?:async\s+)?def\s+{re.escape(entry_point)}\b", first) is None

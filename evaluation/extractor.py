@@ -21,8 +21,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.extracted import Extraction
 from evaluation.extraction import build_unread_extraction
+from evaluation.extraction_base import Extraction
 from evaluation.prompting import Mode
 from evaluation.sandbox.inside.cpu_clock import read_cpu_s
 

@@ -37,7 +37,7 @@ class Grader:
             if task.signature is not None:
                 return self._judge_by_cases(program, task, task.signature, refused)
             if task.language != datasets.PYTHON:
-                return self._judge_whole(program, task, refused)
+                return self._judge_by_exit_code(program, task, refused)
             if task.project_tests is not None:
                 return self._judge_by_project(program, ProjectTests.from_json(task.project_tests), refused)
             solution = task.canonical_solution
@@ -78,7 +78,7 @@ class Grader:
             )
         )
 
-    def _judge_whole(self, program: str, task: datasets.Task, refused: SandboxResult | None) -> Verdict:
+    def _judge_by_exit_code(self, program: str, task: datasets.Task, refused: SandboxResult | None) -> Verdict:
         """The verdict on a program in another language that its test is part of. Raises ToolchainError."""
         if refused is not None:
             return self._build_verdict(replace(refused, trust=Trust.IN_GUEST))
@@ -107,7 +107,7 @@ class Grader:
             cpu_s=result.cpu_s,
             wall_s=result.wall_s,
             calls=result.calls,
-            isolation=self._sandbox.tier,
+            isolation=self._sandbox.tier_name,
             trust=result.trust,
         )
 

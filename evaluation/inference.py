@@ -25,7 +25,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Run A against run B (the reference) at one budget, over the tasks that both have."""
+    """Run A against run B (the baseline) at one budget, over the tasks that both have."""
 
     n_tasks: int
     budget_s: float

@@ -52,7 +52,7 @@ class CapacityRange:
 
     Up to `low` every tried rate is shown to keep Pass@First within MARGIN of the idle service (None: no rate is). Above
     `high` every tried rate is shown to lose more (None: every rate is); `high` is the highest rate tried where the load
-    is shown to lose more.
+    is not shown to lose more.
     """
 
     low: float | None

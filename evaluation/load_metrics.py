@@ -65,7 +65,7 @@ class LoadPoint:
     first_finished_p95_s: float | None
     answer_p50_s: float | None
     answer_p95_s: float | None
-    over_budget: float
+    over_budget: float  # share of the answers
     over_budget_max_s: float
     unclocked_p95_s: float | None
     tokens_per_s: float  # until the last answer

@@ -52,7 +52,7 @@ class PairedOutcomes:
             raise MetricError("there are no runs or no tasks to measure")
         self.n_runs, self.task_ids, self.columns = n_runs, tuple(task_ids), samples
         self.n_tasks = len(self.task_ids)
-        pair = samples.run * self.n_tasks + samples.task
+        pair = samples.run * self.n_tasks + samples.task  # one number for a run and its task
         ended = np.flatnonzero(~np.isnan(samples.finished_s))
         order = ended[np.lexsort((samples.index[ended], samples.finished_s[ended], pair[ended]))]
         self._order = order

@@ -16,7 +16,7 @@ from evaluation.source import compile_error, find_definition, is_definition_of, 
 MAX_JOINED = 12
 """Most unindented parts joined to one statement (a string or bracket may continue at column 0)."""
 
-MAX_STRETCHES = 400
+MAX_PARTS = 400
 """Most parts of a text that does not parse as a whole; the rest, a model repeating itself, is cut."""
 
 _CONTINUES = ("#", ")", "]", "}", "else:", "else ", "elif ", "except:", "except ", "finally:")
@@ -96,7 +96,7 @@ def split_top_level(source: str) -> list[str]:
 
 def _keep_parsable(source: str) -> str:
     """The parts of `source` that parse, in order; a part that is incomplete is joined with those after it."""
-    parts = split_top_level(source)[:MAX_STRETCHES]
+    parts = split_top_level(source)[:MAX_PARTS]
     kept: list[str] = []
     at = 0
     while at < len(parts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -47,6 +48,8 @@ def jit_unspecialized(*arguments: str) -> Callable[[Callable[..., Any]], Any]:
     """
 
     def make(function: Callable[..., Any]) -> Any:
+        # Triton ignores a name that is no parameter's.
+        assert set(arguments) <= set(inspect.signature(function).parameters), arguments
         return function if triton is None else triton.jit(function, do_not_specialize=arguments)
 
     return make

@@ -1,4 +1,4 @@
-"""Where the cache is: models, and beside them draft-length profiles and compiled kernels. No torch here."""
+"""Where the cache is: models, drafters, training data, draft-length profiles and compiled kernels. No torch here."""
 
 from __future__ import annotations
 

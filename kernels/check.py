@@ -14,13 +14,16 @@ import torch
 
 from kernels import (
     accept,
+    byte_matmul,
+    draw,
     kv_scatter,
+    quantize_rows,
     recurrence,
-    recurrent_rounds,
     reference,
     rms_norm,
     rotary,
     silu_mul,
+    triton_recurrence,
     verify_attention,
 )
 from kernels.registry import BACKENDS
@@ -28,6 +31,8 @@ from kernels.rows import NO_TOKEN, RaggedRows
 
 _COUNTS = (5, 4, 1, 3, 2, 5)
 _PAGE_SIZE = 16  # tokens
+# Slots in a pool of 4 pages: within one, its last, the first of another; two that are padding, and one past the pool.
+_SLOTS = (1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE)
 _ROLE, _OTHER_ROLE = 0, 3
 LAYER_KERNELS = ("rms_norm", "rotary", "silu_mul")
 """The kernels, beside attention, that `decoding/attention/flat_forward.py` needs on a GPU."""
@@ -53,6 +58,7 @@ def find_failures(shape: AttentionShape, attention: str, device: torch.device) -
         attention: lambda: _check_attention(attention, shape, device),
         "kv_scatter": lambda: _check_scatter(shape, device),
         "accept": lambda: _check_accept(device),
+        "draw": lambda: _check_draw(device),
         "rms_norm": lambda: _check_rms_norm(shape, device),
         "rotary": lambda: _check_rotary(shape, device),
         "silu_mul": lambda: _check_silu_mul(shape, device),
@@ -80,7 +86,7 @@ def check_recurrence(like: recurrence.TokenInputs, device: torch.device) -> str 
     tokens = recurrence.TokenInputs(q, k, v, decay, beta)
     try:
         results = []
-        for module in (recurrence, recurrent_rounds):
+        for module in (recurrence, triton_recurrence):
             mine = states.clone()
             out, writes = module.run_tokens(mine, rows, tokens)
             module.advance_states(mine, rows, writes)
@@ -89,6 +95,26 @@ def check_recurrence(like: recurrence.TokenInputs, device: torch.device) -> str 
     except Exception as error:  # compilers and drivers raise errors of many types
         return _get_first_line(error)
     return None if off <= 1e-3 else f"differs from its reference by {off:.2g}"  # true for NaN too
+
+
+def check_bytes(dtype: torch.dtype, device: torch.device) -> str | None:
+    """Return why the kernels of 8-bit floats must not be used beside numbers of a type; None if they may."""
+    generator = torch.Generator().manual_seed(7)
+    x, weight, bias = (
+        torch.randn(*size, generator=generator).to(device, dtype) for size in ((40, 300), (100, 300), (100,))
+    )
+    try:
+        values, scale = quantize_rows.quantize_rows(weight / 16)
+        right, right_scale = reference.quantize_rows(weight / 16)
+        _require_close(scale, right_scale)
+        if not torch.equal(values.view(torch.uint8), right.view(torch.uint8)):
+            raise WrongKernelError("rounds differently from its reference")
+        for n, added in ((40, bias), (3, None)):
+            arguments = (x[:n], values, scale[:, 0], added)
+            _require_close(byte_matmul.byte_matmul(*arguments), reference.byte_matmul(*arguments))
+    except Exception as error:  # compilers and drivers raise errors of many types
+        return _get_first_line(error)
+    return None
 
 
 def _get_first_line(error: Exception) -> str:
@@ -136,7 +162,7 @@ def _check_attention(name: str, shape: AttentionShape, device: torch.device) -> 
 
 def _check_scatter(shape: AttentionShape, device: torch.device) -> None:
     generator = torch.Generator().manual_seed(1)
-    slot = torch.tensor([1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE], device=device)
+    slot = torch.tensor(_SLOTS, device=device)
     cache = torch.randn(2, 4, shape.n_kv, _PAGE_SIZE, shape.dim, generator=generator).to(device, shape.dtype)
     new = torch.randn(2, shape.n_kv, 6, shape.dim, generator=generator).to(device, shape.dtype).transpose(1, 2)
     expected = cache.clone()
@@ -159,7 +185,7 @@ def _check_rms_norm(shape: AttentionShape, device: torch.device) -> None:
 
 def _check_rotary(shape: AttentionShape, device: torch.device) -> None:
     generator = torch.Generator().manual_seed(5)
-    slot = torch.tensor([1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE], device=device)
+    slot = torch.tensor(_SLOTS, device=device)
     n_heads = shape.n_kv * (shape.group + 2)
     heads = torch.randn(6, n_heads * shape.dim, generator=generator).to(device, shape.dtype)
     cos, sin = (
@@ -212,6 +238,32 @@ def _check_accept(device: torch.device) -> None:
         actual = kernel(*(_to(device, argument) for argument in arguments))
         if any(not torch.equal(a, b.cpu()) for a, b in zip(plain(*arguments), actual, strict=True)):
             raise WrongKernelError("decides differently from its reference")
+
+
+def _check_draw(device: torch.device) -> None:
+    """Compare tokens, and what they were drawn from: a greedy row, one without a filter, and rows with filters."""
+    generator = torch.Generator().manual_seed(7)
+    limits = torch.tensor([[1, 1, 0, 1], [0.7, 1, 0, 0], [1, 0.95, 0, 0], [1.3, 0.8, 0.02, 20]], device=device)
+    logits = (torch.randn(len(limits), 9000, generator=generator) * 3).to(device)
+    seeds, ids = (torch.randperm(n, generator=generator).to(device) + 7 for n in logits.shape)
+    for keeps_q in (False, True):
+        (ours, q), (right, right_q) = (
+            draw_tokens(logits, limits, seeds, seeds * 31, _ROLE, ids=ids, keeps_q=keeps_q)
+            for draw_tokens in (draw.draw_tokens, reference.draw_tokens)
+        )
+        if not torch.equal(ours, right):
+            raise WrongKernelError("draws other tokens than its reference")
+        if q is not None and right_q is not None:
+            (q_ids, p), (right_ids, right_p) = (_sort_by_id(*each) for each in (q, right_q))
+            if not torch.equal(q_ids, right_ids):
+                raise WrongKernelError("draws from other tokens than its reference")
+            _require_close(p, right_p)
+
+
+def _sort_by_id(ids: torch.Tensor, logp: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the ids with mass of each distribution in ascending order, after -1 for the others, and probabilities."""
+    ids, order = ids.masked_fill(logp.isneginf(), -1).sort(dim=1)
+    return ids, logp.exp().gather(1, order)
 
 
 def _to(device: torch.device, argument: Any) -> Any:

@@ -159,11 +159,11 @@ typedef struct {
     element *out;
     strides key, value, query, result;
     const int32_t *start, *count, *length; /* [R]; length: tokens before the new ones */
-    const int32_t *blocks;             /* [R, n_pages], the pages of each row */
+    const int32_t *page_table;         /* [R, n_pages], the pages of each row */
     const int64_t *position;           /* [N] */
     const float *sinks;                /* [Hq], or none */
-    int32_t n_rows, n_kv, group, dim, value_dim, most; /* most: new tokens of a row, at most */
-    int32_t n_pages, page_size, blocks_stride;
+    int32_t n_rows, n_kv, group, dim, value_dim, max_count; /* max_count: new tokens of a row, at most */
+    int32_t n_pages, page_size, page_table_stride;
     int32_t window;                    /* 0: none */
     float scale, softcap;              /* softcap 0: none */
 } problem;
@@ -319,7 +319,7 @@ static float weigh(
     return shrinks;
 }
 
-/* What the queries of an item have summed up over one span of a row; a sum of zero: they see none of its keys. */
+/* Of each query over a span: the highest score, the sum of weights (0: it sees no key), the weighted sum of values. */
 typedef struct {
     float most[QUERIES], sum[QUERIES], sums[QUERIES * (MAX_DIM + BLOCK)];
 } part;
@@ -342,7 +342,7 @@ static void finish(const problem *p, int r, int head, int from, int n, int width
     }
 }
 
-static inline int n_queries(const problem *p, int r, int from) {
+static inline int count_queries(const problem *p, int r, int from) {
     int n = p->count[r] * p->group - from;
     return n < QUERIES ? n : QUERIES;
 }
@@ -355,8 +355,8 @@ static void attend_span(const problem *p, int r, int head, int from, int span, p
     float *most = to->most, *sum = to->sum, *sums = to->sums;
     int begin[QUERIES], end[QUERIES], first = INT32_MAX, last = 0;
     int dim = rounded(p->dim, DEPTH), width = rounded(p->value_dim, BLOCK);
-    int n = n_queries(p, r, from), n_padded = rounded(n, TILE), n_keys = count_keys(p, r);
-    const int32_t *pages = p->blocks + (int64_t)r * p->blocks_stride;
+    int n = count_queries(p, r, from), n_padded = rounded(n, TILE), n_keys = count_keys(p, r);
+    const int32_t *pages = p->page_table + (int64_t)r * p->page_table_stride;
 
     for (int i = 0; i < n_padded; i++) {
         int at = from + (i < n ? i : 0); /* the padding repeats the first query */
@@ -419,14 +419,14 @@ static void join(part *before, const part *next, int n, int width) {
 
 /* Returns 0, or 1 where there is no memory for the parts of long rows. */
 int attend(const problem *p) {
-    int n_parts = rounded(p->most * p->group, QUERIES) / QUERIES, n_items = p->n_rows * p->n_kv * n_parts, n_spans = 1;
-    int width = rounded(p->value_dim, BLOCK), n_split = 0;
+    int n_groups = rounded(p->max_count * p->group, QUERIES) / QUERIES; /* of a row's queries; an item is one of them */
+    int n_items = p->n_rows * p->n_kv * n_groups, n_spans = 1, width = rounded(p->value_dim, BLOCK), n_split = 0;
     int *split = malloc(sizeof(int) * (p->n_rows + 1)); /* where the parts of each long row begin */
     if (!split) return 1;
     for (int r = 0; r < p->n_rows; r++) {
         int n = count_spans(p, r);
         split[r] = n_split;
-        if (n > 1 && p->count[r]) n_split += n * p->n_kv * n_parts;
+        if (n > 1 && p->count[r]) n_split += n * p->n_kv * n_groups;
         if (n > n_spans && p->count[r]) n_spans = n;
     }
     part *parts = n_split ? malloc(sizeof(part) * n_split) : NULL;
@@ -439,23 +439,23 @@ int attend(const problem *p) {
 #pragma omp for schedule(dynamic, 1)
         for (int each = 0; each < n_items * n_spans; each++) {
             int item = each % n_items, span = each / n_items;
-            int from = item % n_parts * QUERIES, head = item / n_parts % p->n_kv, r = item / n_parts / p->n_kv;
+            int from = item % n_groups * QUERIES, head = item / n_groups % p->n_kv, r = item / n_groups / p->n_kv;
             int n = count_spans(p, r);
             if (span >= n || from >= p->count[r] * p->group) continue;
             if (n > 1) {
-                attend_span(p, r, head, from, span, parts + split[r] + (item - r * p->n_kv * n_parts) * n + span);
+                attend_span(p, r, head, from, span, parts + split[r] + (item - r * p->n_kv * n_groups) * n + span);
             } else {
                 part whole __attribute__((aligned(64)));
                 attend_span(p, r, head, from, 0, &whole);
-                finish(p, r, head, from, n_queries(p, r, from), width, &whole);
+                finish(p, r, head, from, count_queries(p, r, from), width, &whole);
             }
         }
 #pragma omp for schedule(dynamic, 1)
         for (int item = 0; item < (n_split ? n_items : 0); item++) {
-            int from = item % n_parts * QUERIES, head = item / n_parts % p->n_kv, r = item / n_parts / p->n_kv;
-            int n = count_spans(p, r), here = n_queries(p, r, from);
+            int from = item % n_groups * QUERIES, head = item / n_groups % p->n_kv, r = item / n_groups / p->n_kv;
+            int n = count_spans(p, r), here = count_queries(p, r, from);
             if (n == 1 || here <= 0) continue;
-            part *own = parts + split[r] + (item - r * p->n_kv * n_parts) * n;
+            part *own = parts + split[r] + (item - r * p->n_kv * n_groups) * n;
             for (int span = 1; span < n; span++) join(own, own + span, here, width);
             finish(p, r, head, from, here, width, own);
         }

@@ -47,9 +47,9 @@ class _Problem(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("q", "k", "v", "out")),
         *((name, _Strides) for name in ("key", "value", "query", "result")),
-        *((name, ctypes.c_void_p) for name in ("start", "count", "length", "blocks", "position", "sinks")),
-        *((name, ctypes.c_int32) for name in ("n_rows", "n_kv", "group", "dim", "value_dim", "most")),
-        *((name, ctypes.c_int32) for name in ("n_pages", "page_size", "blocks_stride", "window")),
+        *((name, ctypes.c_void_p) for name in ("start", "count", "length", "page_table", "position", "sinks")),
+        *((name, ctypes.c_int32) for name in ("n_rows", "n_kv", "group", "dim", "value_dim", "max_count")),
+        *((name, ctypes.c_int32) for name in ("n_pages", "page_size", "page_table_stride", "window")),
         *((name, ctypes.c_float) for name in ("scale", "softcap")),
     )
 
@@ -97,7 +97,7 @@ def attend_native(
         start=rows.query_start.data_ptr(),
         count=rows.count.data_ptr(),
         length=rows.length.data_ptr(),
-        blocks=table.data_ptr(),
+        page_table=table.data_ptr(),
         position=rows.position.data_ptr(),
         sinks=None if sinks_f32 is None else sinks_f32.data_ptr(),
         n_rows=R,
@@ -105,10 +105,10 @@ def attend_native(
         group=Hq // Hkv,
         dim=D,
         value_dim=Dv,
-        most=rows.max_count,
+        max_count=rows.max_count,
         n_pages=n_pages,
         page_size=page_size,
-        blocks_stride=table.stride(0),
+        page_table_stride=table.stride(0),
         window=window or 0,
         scale=scale,
         softcap=softcap or 0.0,
@@ -118,7 +118,7 @@ def attend_native(
     return out
 
 
-def scatter(
+def write_kv(
     keys: torch.Tensor,  # [P, Hkv, page_size, D], the pool
     values: torch.Tensor,  # [P, Hkv, page_size, Dv], the pool
     new_keys: torch.Tensor,  # [N, Hkv, D]

@@ -82,7 +82,7 @@ def draw_gumbel(seeds: torch.Tensor, positions: torch.Tensor, role: int, tokens:
 
 def compute_role_offset(role: int) -> int:
     """Return the number that a role adds to the state; kernels take it as a constant."""
-    return (int(role) + 1) * _ROLE & ((1 << 64) - 1)
+    return (int(role) + 1) * _ROLE & _MASK
 
 
 def mix(z: torch.Tensor) -> torch.Tensor:
@@ -94,7 +94,7 @@ def mix(z: torch.Tensor) -> torch.Tensor:
 
 def to_int64(value: int) -> int:
     """Return the int64 with the low 64 bits of `value`."""
-    value &= (1 << 64) - 1
+    value &= _MASK
     return value - (1 << 64) if value >= 1 << 63 else value
 
 

@@ -90,9 +90,9 @@ class StateRows:
         return {}
 
     def find_windows(self, width: int, *, at_end: bool = False) -> torch.Tensor:
-        """Return indices of a convolution's inputs, int64 [width, N], into the pasts [R * past], then the tokens.
+        """Return indices of a convolution's inputs, int64 [width, N], into the pasts [R * n_past], then the tokens.
 
-        A row's past are the `past` inputs before its tokens, of which a window of `width` needs one less than it is
+        A row's past is the `n_past` inputs before its tokens, of which a window of `width` needs one less than it is
         wide. With `at_end`, the ones of the token that follows each row: [width - 1, R], its past from then on.
         """
         key = width, at_end

@@ -1,10 +1,12 @@
-"""Each kernel's definition in plain PyTorch, one row at a time: the reference of checks, tests and benchmarks."""
+"""Each kernel's definition in plain PyTorch: the reference of checks, tests and benchmarks."""
 
 from __future__ import annotations
 
 import torch
 
+from kernels.draw import N_CANDIDATES
 from kernels.noise import draw_gumbel, draw_uniform
+from kernels.quantize_rows import LARGEST, TINY
 from kernels.rows import NO_TOKEN, RaggedRows
 
 
@@ -106,6 +108,18 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.silu(gate.float()).to(gate.dtype) * up
 
 
+def quantize_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (E4M3 values [M, K], scales [M, 1]) of x; see `quantize_rows.quantize_rows`."""
+    scale = x.float().abs().amax(dim=1, keepdim=True).clamp(min=TINY) / LARGEST
+    return (x.float() / scale).to(torch.float8_e4m3fn), scale
+
+
+def byte_matmul(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """Return x @ (weight * scale).T + bias, [M, N]; see `byte_matmul.byte_matmul`."""
+    out = (x.float() @ weight.float().T) * scale
+    return (out if bias is None else out + bias.float()).to(x.dtype)
+
+
 def accept_coupled(
     ids: torch.Tensor,  # int64 [N, C]
     logp: torch.Tensor,  # float32 [N, C]
@@ -160,6 +174,40 @@ def accept_maximal(
             emitted[s, t] = _draw(ids[row], left.log(), seeds[s], position[s, t], residual_role)
             break
     return accepted, emitted
+
+
+def draw_tokens(
+    logits: torch.Tensor,  # [R, V]
+    limits: torch.Tensor,  # float32 [R, 4]
+    seeds: torch.Tensor,  # int64 [R]
+    position: torch.Tensor,  # int64 [R]
+    role: int,
+    *,
+    ids: torch.Tensor | None = None,  # int64 [V]
+    keeps_q: bool = False,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None]:
+    """Return a token of each row, and what it was drawn from; see `kernels.draw.draw_tokens`."""
+    temperature, top_p, min_p, top_k = limits[:, :, None].unbind(dim=1)  # [R, 1] each
+    scaled, token = (logits.float() / temperature).sort(dim=1, descending=True, stable=True)
+    token = token if ids is None else ids[token]
+    rank = torch.arange(logits.shape[1], device=logits.device)
+    is_whole = (top_p == 1) & (min_p == 0) & (top_k == 0) & (not keeps_q)
+    total = scaled.logsumexp(dim=1, keepdim=True)
+    width = torch.where(top_k > 0, top_k, N_CANDIDATES).clamp(max=N_CANDIDATES)
+    scaled = scaled.masked_fill((rank >= width) & ~is_whole, float("-inf"))
+    total = torch.where(top_k > 0, scaled.logsumexp(dim=1, keepdim=True), total)
+    p = (scaled - total).exp()
+    keep = ((p.cumsum(dim=1) - p < top_p) & (p >= min_p * p[:, :1])) | (rank == 0) | is_whole
+    logp = scaled.masked_fill(~keep, float("-inf")).log_softmax(dim=1)
+    best = (logp.double() + draw_gumbel(seeds, position, role, token)).argmax(dim=1, keepdim=True)
+    drawn = token.gather(1, best)[:, 0]
+    if not keeps_q:
+        return drawn, None
+    q_ids = (-1 - torch.arange(N_CANDIDATES, device=logits.device)).repeat(len(logits), 1)
+    q_logp = torch.full_like(q_ids, float("-inf"), dtype=torch.float32)
+    n = min(N_CANDIDATES, logits.shape[1])
+    q_ids[:, :n], q_logp[:, :n] = token[:, :n], logp[:, :n]
+    return drawn, (q_ids, q_logp)
 
 
 def _draw(ids: torch.Tensor, logp: torch.Tensor, seed: torch.Tensor, position: torch.Tensor, role: int) -> torch.Tensor:

@@ -94,7 +94,7 @@ BACKENDS = {
         AttentionBackend(
             "native",
             "kernels.native_attention:attend_native",
-            "kernels.native_attention:scatter",
+            "kernels.native_attention:write_kv",
             needs_compiler=True,
         ),
         AttentionBackend(

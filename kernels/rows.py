@@ -29,9 +29,8 @@ class RaggedRows:
     # int64 [N]: each token's position in its row's text; a token sees the keys up to its position
     position: torch.Tensor
     max_count: int  # an upper bound of `count`
-    lengths_and_counts: tuple[tuple[int, int], ...] | None = (
-        None  # (length, count) per row for kernels whose launches depend on them
-    )
+    # (length, count) per row for kernels whose launches depend on them
+    lengths_and_counts: tuple[tuple[int, int], ...] | None = None
     # int32 [R, M]: the pages of each row in the order of its tokens, 0 past its last one
     page_table: torch.Tensor | None = None
     page_size: int = 0  # tokens of a page; 0 without `page_table`

@@ -35,8 +35,9 @@ _STAGE_BYTES = 32 * 1024
 _MAX_SPLITS = 64
 # Blocks of keys per split, at least: for fewer, merging takes longer than splitting saves.
 _MIN_BLOCKS = 2
-# Programs per multiprocessor: enough loads in flight to saturate the memory bandwidth.
-_PROGRAMS_PER_MULTIPROCESSOR = 4
+# The programs of a launch are as many as a GPU runs at once, by registers (tests/kernels/test_compiling.py): these keep
+# enough loads in flight, and a second wave would only add parts to write and merge.
+_PROGRAMS_OF_16_QUERIES, _PROGRAMS_OF_MORE = 3, 2
 
 
 def attend_ragged(
@@ -102,17 +103,20 @@ def attend_split(
 
 
 def _choose_n_splits(q: torch.Tensor, k: torch.Tensor, n_slots: int, max_count: int, n_rows: int) -> int:
-    """Return the number of programs that share a row's keys, `n_slots` at most, without reading from the device."""
+    """Return how many programs share a row's keys, at most `n_slots` of them; reads nothing from the device."""
     Hkv, _, D = k.shape[1:]
-    n_tiles = math.ceil(max(max_count, 1) * q.shape[1] / Hkv / _choose_max_block_m(D))
-    wanted = math.ceil(_PROGRAMS_PER_MULTIPROCESSOR * count_multiprocessors(q.device) / (n_rows * Hkv * n_tiles))
+    n_queries = max(max_count, 1) * q.shape[1] // Hkv
+    block_m = _choose_block_m(n_queries, D)
+    fitting = count_multiprocessors(q.device) * (_PROGRAMS_OF_16_QUERIES if block_m == 16 else _PROGRAMS_OF_MORE)
+    wanted = fitting // (n_rows * Hkv * math.ceil(n_queries / block_m))
     useful = math.ceil(n_slots / (_MIN_BLOCKS * choose_block_n(D, q.element_size())))
     return max(1, min(wanted, useful, _MAX_SPLITS))
 
 
-def _choose_max_block_m(D: int) -> int:
+def _choose_block_m(n_queries: int, D: int) -> int:
+    """Return the queries per tile, of the `n_queries` of a row and KV head."""
     # A tile's queries and accumulators share registers and shared memory with the keys.
-    return 64 if D <= 128 else 32
+    return min(max(next_power_of_two(n_queries), 16), 64 if D <= 128 else 32)
 
 
 def choose_block_n(D: int, n_bytes: int) -> int:
@@ -161,7 +165,7 @@ class _Parts:
         assert len(rows.query_start) == len(rows.count) == len(rows.length) == R
         assert len(rows.position) == N
         group = Hq // Hkv
-        block_m = min(max(next_power_of_two(group * rows.max_count), 16), _choose_max_block_m(D))
+        block_m = _choose_block_m(group * rows.max_count, D)
         grid = (math.ceil(group * rows.max_count / block_m), R * Hkv, self.n_parts)
         _attend[grid](
             self.out,
@@ -244,13 +248,13 @@ def _dot(a, b, UPCAST: tl.constexpr):
     "query_start_ptr",
     "count_ptr",
     "length_ptr",
-    "blocks_ptr",
+    "page_table_ptr",
     "n_tokens",
     "window",
     "longest",
     "n_splits",
     "n_slots",
-    "blocks_stride",
+    "page_table_stride",
 )
 def _attend(  # noqa: PLR0915 (one tile from load to store)
     out_ptr,  # [n_parts, N, Hq, D], float32, or the queries' dtype where there is one part
@@ -367,10 +371,12 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     # `is_query` also masks the queries past the row's count.
     at = (part.to(tl.int64) * n_tokens + token) * N_HEADS + query_head
     tl.store(lse_ptr + at, tl.where(seen, peak + tl.log2(tl.where(seen, mass, 1.0)), float("-inf")), mask=is_query)
+    # A part without mass, such as many of a short row, is not merged. A single part is the result in any case.
+    is_read = is_query & ~(mass <= tl.where(n_splits == 1, -1.0, 0.0))
     tl.store(
         out_ptr + at[:, None] * D + d[None, :],
         acc.to(out_ptr.dtype.element_ty),
-        mask=is_query[:, None] & (d < D)[None, :],
+        mask=is_read[:, None] & (d < D)[None, :],
     )
 
 

@@ -17,8 +17,8 @@ from werkzeug.exceptions import TooManyRequests
 from app.accounts import service, users
 from app.core.errors import ForbiddenError, UnauthorizedError
 from app.web.http import sites
+from app.web.http.request_context import get_context, get_singleton
 from app.web.http.security import LOCAL, PUBLIC, SAFE, Caller, get_scope, is_api
-from app.web.http.web import get_context, get_singleton
 
 FAILURE_RATE = parse("60 per minute")
 MAX_VALID_TOKENS = 1000

@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 from app.accounts import users
 from app.accounts.models import User
 from app.core.errors import ForbiddenError, UnauthorizedError, UnavailableError
-from app.web.http import web
+from app.web.http import request_context
 
 TIMEOUT_S = 10
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -29,7 +29,7 @@ class Provider:
     """The provider that the settings name. What it says about itself is read once per process."""
 
     def __init__(self) -> None:
-        settings = web.get_context().settings
+        settings = request_context.get_context().settings
         self._issuer = settings.oidc_issuer
         self._client = FlaskOAuth2App(
             FlaskIntegration("oidc"),
@@ -75,7 +75,7 @@ class Provider:
         email = str(claims.get("email") or "")
         if not email or claims.get("email_verified") is not True:
             raise ForbiddenError("the provider has no verified e-mail address of yours: verify it there and try again")
-        ctx = web.get_context()
+        ctx = request_context.get_context()
         domains = ctx.settings.oidc_domains.lower().split()
         if domains and email.lower().rpartition("@")[2] not in domains:
             raise ForbiddenError(f"{email} may not sign in here: use an address of {' or '.join(domains)}")

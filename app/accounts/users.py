@@ -25,7 +25,7 @@ from app.web.http.security import Caller
 
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 12, 1000
 SESSION_LIFETIME = dt.timedelta(days=14)
-COOKIE = "session"  # where the signed cookie holds the id
+SESSION_ID_KEY = "session"  # where the signed cookie holds the id
 _hasher = PasswordHasher()  # argon2id, 64 MiB, 3 passes: the second recommended option of RFC 9106
 
 
@@ -112,7 +112,7 @@ def begin_session(ctx: Context, browser: MutableMapping[str, Any], user: User) -
     row = BrowserSession(user_id=user.id, expires_at=get_utc_time() + SESSION_LIFETIME)
     with ctx.database.session() as session:
         session.add(row)
-    browser[COOKIE] = str(row.id)
+    browser[SESSION_ID_KEY] = str(row.id)
     return to_caller(user)
 
 
@@ -137,7 +137,7 @@ def find_signed_in_user(ctx: Context, browser: MutableMapping[str, Any]) -> Call
 
 def _parse_session_id(browser: MutableMapping[str, Any]) -> uuid.UUID | None:
     """The id of the session in a cookie; None for a cookie from versions that stored no sessions."""
-    return uuid.UUID(browser[COOKIE]) if COOKIE in browser else None
+    return uuid.UUID(browser[SESSION_ID_KEY]) if SESSION_ID_KEY in browser else None
 
 
 def _get_user(session: Session, name: str) -> User:

@@ -51,20 +51,20 @@ class TryCode(Handler):
 
     kind = KIND
 
-    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
+    def run(self, job: BackgroundJob, attempt: JobAttempt) -> dict[str, Any]:
         """The result has the sentence, and the ids of dataset and study."""
         given = {name: value for name, value in job.arguments.items() if name in AdviceSpec.model_fields}
         spec = AdviceSpec.model_validate(given)
-        step.ctx.make_grader()  # without a sandbox, fail before the tests run
-        if "dataset_id" not in step.cursor:
-            _save(step, dataset_id=str(_make_dataset(job, step, spec)))
-            _remove_files(step.ctx, job)
-        study = _run_study(job, step, spec)
-        _begin_step(step, "answer", "Reading what the study says")
-        with step.ctx.database.read() as session:
+        attempt.ctx.make_grader()  # without a sandbox, fail before the tests run
+        if "dataset_id" not in attempt.cursor:
+            _save(attempt, dataset_id=str(_make_dataset(job, attempt, spec)))
+            _remove_files(attempt.ctx, job)
+        study = _run_study(job, attempt, spec)
+        _begin_step(attempt, "answer", "Reading what the study says")
+        with attempt.ctx.database.read() as session:
             study = get_study(session, study.id)
             report = build_report(session, study, analyse_study(session, study))
-        dataset_id = step.cursor["dataset_id"]
+        dataset_id = attempt.cursor["dataset_id"]
         return {"advice": report.sentence, "dataset_id": dataset_id, "study_id": str(study.id)}
 
     def must_wait(self, ctx: Context, job: BackgroundJob) -> bool:
@@ -91,27 +91,29 @@ def _remove_files(ctx: Context, job: BackgroundJob) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _begin_step(step: JobAttempt, name: str, message: str) -> None:
-    step.report(0, 0, message)
+def _begin_step(attempt: JobAttempt, name: str, message: str) -> None:
+    attempt.report(0, 0, message)
     order = list(STEPS)
-    if "step" not in step.cursor or order.index(name) > order.index(step.cursor["step"]):  # a retry reads once more
-        _save(step, step=name)
+    if "step" not in attempt.cursor or order.index(name) > order.index(
+        attempt.cursor["step"]
+    ):  # a retry reads once more
+        _save(attempt, step=name)
 
 
-def _save(step: JobAttempt, /, **changes: Any) -> None:
-    step.cursor |= changes
-    step.save()
+def _save(attempt: JobAttempt, /, **changes: Any) -> None:
+    attempt.cursor |= changes
+    attempt.save()
 
 
-def _make_dataset(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec) -> uuid.UUID:
+def _make_dataset(job: BackgroundJob, attempt: JobAttempt, spec: AdviceSpec) -> uuid.UUID:
     """The stored dataset of the project. Raises BasslineError."""
-    ctx = step.ctx
+    ctx = attempt.ctx
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
-    _begin_step(step, "read", "Reading the project, and getting the packages of its tests")
+    _begin_step(attempt, "read", "Reading the project, and getting the packages of its tests")
     try:
         prepared = _open_project(ctx, job, spec, sandbox)
-        _begin_step(step, "tests", "Running the tests")
-        finished = _build(job, step, prepared, sandbox)
+        _begin_step(attempt, "tests", "Running the tests")
+        finished = _build(job, attempt, prepared, sandbox)
     except ProjectError as error:
         raise BadInputError(str(error)) from None
     except SandboxFaultError as error:
@@ -132,13 +134,13 @@ def _open_project(ctx: Context, job: BackgroundJob, spec: AdviceSpec, sandbox: S
     return open_archive(spec, UploadedProject(name, stored.input), find_archive_folder(job.id), sandbox)
 
 
-def _build(job: BackgroundJob, step: JobAttempt, prepared: PreparedProject, sandbox: Sandbox) -> FinishedDataset:
+def _build(job: BackgroundJob, attempt: JobAttempt, prepared: PreparedProject, sandbox: Sandbox) -> FinishedDataset:
     project, commands, options = prepared.project, [prepared.command], prepared.options
     from_code.check_name(job.arguments["name"] or project.name)
-    folder = _find_state_folder(step.ctx, job)
+    folder = _find_state_folder(attempt.ctx, job)
     state = from_code.find_state(folder, sandbox, project, commands, options)
     return run.build_dataset(
-        sandbox, project, commands, state, options, _Watcher(step), step.ctx.settings.exec_workers,
+        sandbox, project, commands, state, options, _Watcher(attempt), attempt.ctx.settings.exec_workers,
         confinement=prepared.confinement,
     )  # fmt: skip
 
@@ -158,7 +160,7 @@ def _explain_no_task(finished: FinishedDataset) -> str:
 class _Watcher:
     """Stores how far the work on tasks is, and stops it where the job is not wanted."""
 
-    step: JobAttempt
+    attempt: JobAttempt
     began: float = field(default_factory=time.monotonic)
     resumed: int = 0
 
@@ -167,45 +169,45 @@ class _Watcher:
         message = (
             f"{format_seconds(round(passed_s))} of tests, which run twice; at most {format_seconds(round(left_s))} left"
         )
-        self.step.report(0, 0, message)
-        self.step.require_wanted(within_turn=False)
+        self.attempt.report(0, 0, message)
+        self.attempt.require_wanted(within_turn=False)
 
     def on_testing(self, done: int, total: int) -> None:
-        self.step.report(done, total, "files of tests in the sandbox")
-        self.step.require_wanted(within_turn=False)
+        self.attempt.report(done, total, "files of tests in the sandbox")
+        self.attempt.require_wanted(within_turn=False)
 
     def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
         if made is None:
             self.began, self.resumed = time.monotonic(), done
-            self.step.begin_turn()
-            _begin_step(self.step, "tasks", "functions checked")
+            self.attempt.begin_turn()
+            _begin_step(self.attempt, "tasks", "functions checked")
         pace_s = (time.monotonic() - self.began) / max(1, done - self.resumed)
         left = f", about {format_seconds(round(pace_s * (total - done)))} left" if self.resumed < done < total else ""
-        self.step.report(done, total, f"functions checked{left}")
-        if made is not None and self.step.seconds >= STEP_S:
-            _save(self.step, made=done)
+        self.attempt.report(done, total, f"functions checked{left}")
+        if made is not None and self.attempt.seconds_since_save >= STEP_S:
+            _save(self.attempt, made=done)
 
 
-def _run_study(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec) -> Study:
+def _run_study(job: BackgroundJob, attempt: JobAttempt, spec: AdviceSpec) -> Study:
     """The study, once it has finished. Raises UnfinishedError while it works, BasslineError if it ended otherwise."""
-    ctx, study_id = step.ctx, uuid.UUID(job.arguments["study_id"])
-    _begin_step(step, "study", "Loading the models")
+    ctx, study_id = attempt.ctx, uuid.UUID(job.arguments["study_id"])
+    _begin_step(attempt, "study", "Loading the models")
     study = _find_study(ctx, study_id)
     if study is not None and study.state is RunState.FINISHED:
         return study
     if study is None:
-        _submit_study(job, step, spec, study_id)
+        _submit_study(job, attempt, spec, study_id)
     elif study.state in OPEN_RUN_STATES:
         with ctx.database.read() as session:
-            step.report(*describe_progress(session, study))
-    elif step.cursor.get("watched"):
-        _save(step, watched=False)
+            attempt.report(*describe_progress(session, study))
+    elif attempt.cursor.get("watched"):
+        _save(attempt, watched=False)
         errors = "; ".join(dict.fromkeys(run.error for run in study.runs if run.error))
         raise BasslineError(f"the study ended as {study.state}: {errors or 'its page says why'}; a retry resumes it")
     else:
         studies.resume(ctx, study_id)
-    if not step.cursor.get("watched"):
-        _save(step, watched=True)
+    if not attempt.cursor.get("watched"):
+        _save(attempt, watched=True)
     raise UnfinishedError(JobState.QUEUED, waits=True)
 
 
@@ -214,9 +216,9 @@ def _find_study(ctx: Context, study_id: uuid.UUID) -> Study | None:
         return find_study_by_id(session, study_id)
 
 
-def _submit_study(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec, study_id: uuid.UUID) -> None:
-    ctx, models = step.ctx, job.arguments["models"]
-    dataset = datasets.find_dataset(ctx, uuid.UUID(step.cursor["dataset_id"]))
+def _submit_study(job: BackgroundJob, attempt: JobAttempt, spec: AdviceSpec, study_id: uuid.UUID) -> None:
+    ctx, models = attempt.ctx, job.arguments["models"]
+    dataset = datasets.find_dataset(ctx, uuid.UUID(attempt.cursor["dataset_id"]))
     if dataset is None:
         raise BasslineError("the dataset of the project has been deleted: try the project again")
     passed_s = (get_utc_time() - job.started_at).total_seconds() if job.started_at else 0.0

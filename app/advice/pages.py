@@ -23,8 +23,8 @@ from app.studies.analysis import AnalysisCache
 from app.studies.repository import get_study
 from app.web.http.limits import UPLOAD_BYTES
 from app.web.http.peer_user import refuse_other_users
+from app.web.http.request_context import get_context, get_session, get_singleton
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, get_session, get_singleton
 from app.web.ui.form_errors import describe_fault
 from evaluation.from_code.source.uploaded import ARCHIVE_SUFFIXES
 

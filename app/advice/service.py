@@ -157,7 +157,7 @@ def describe_job(session: Session, job: BackgroundJob) -> AdviceJob:
         if study.state is RunState.RUNNING:
             now["state"] = JobState.RUNNING  # its row waits for the study
     return AdviceJob(
-        job=JobDocument.of(job, **now),
+        job=JobDocument.from_row(job, **now),
         step=step,
         dataset_id=job.cursor.get("dataset_id"),
         study_id=study_id,

@@ -12,9 +12,9 @@ from werkzeug.wrappers import Response
 from app.annotations.schemas import AnnotationChanges
 from app.core.context import Context
 from app.core.states import Scope
+from app.web.http.request_context import get_context
 from app.web.http.schemas import parse_spec
 from app.web.http.security import may_use, require_scope
-from app.web.http.web import get_context
 
 
 class AnnotationPages:

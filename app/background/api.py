@@ -15,9 +15,9 @@ from app.core.context import Context
 from app.core.states import JobState, Scope
 from app.web.http.operations import declare_operation
 from app.web.http.paging import PageQuery, split_rows
+from app.web.http.request_context import get_context, get_session
 from app.web.http.schemas import ResponseModel
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, get_session
 
 bp = Blueprint("jobs_api", __name__, url_prefix="/api/v1")
 
@@ -68,14 +68,14 @@ def index(query: JobQuery) -> JobPage:
     """Background work: checks of datasets, imports, deletions, translations, trainings."""
     rows = jobs.list_jobs(get_session(), query.state, limit=query.limit + 1, before=query.parse_id())
     page, following = split_rows(rows, query, lambda job: str(job.id))
-    return JobPage(jobs=[JobDocument.of(job) for job in page], next=following)
+    return JobPage(jobs=[JobDocument.from_row(job) for job in page], next=following)
 
 
 @bp.get("/jobs/<uuid:job_id>")
 @declare_operation({200: JobWithResult})
 def show(job_id: uuid.UUID) -> JobWithResult:
     """A job in full."""
-    return JobWithResult.of(jobs.get_job(get_session(), job_id))
+    return JobWithResult.from_row(jobs.get_job(get_session(), job_id))
 
 
 @bp.post("/jobs/<uuid:job_id>/cancel")
@@ -97,4 +97,4 @@ def retry(job_id: uuid.UUID) -> JobDocument:
 def _change(job_id: uuid.UUID, change: Callable[[Context, uuid.UUID], None]) -> JobDocument:
     change(get_context(), job_id)
     with get_context().database.read() as fresh:
-        return JobDocument.of(jobs.get_job(fresh, job_id))
+        return JobDocument.from_row(jobs.get_job(fresh, job_id))

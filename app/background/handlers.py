@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
@@ -16,6 +15,7 @@ from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
 from app.core.db.database import OUTAGES, begin_short_transaction
+from app.core.lazy_registry import LazyRegistry
 from app.core.states import JobState
 
 REPORT_S = 1.0  # between two times at which progress is written that no step stores
@@ -50,7 +50,7 @@ class JobAttempt:
         self._saved_at = self._reported_at = time.monotonic()
 
     @property
-    def seconds(self) -> float:
+    def seconds_since_save(self) -> float:
         """Since the last step was stored."""
         return time.monotonic() - self._saved_at
 
@@ -100,7 +100,7 @@ class JobAttempt:
     def _store(self, write: Callable[[Session], None] = lambda _: None, **values: Any) -> None:
         def store() -> None:
             with begin_short_transaction(self.ctx.database) as session:
-                self.lease.ownership.write(session, **self.progress, **values)
+                self.lease.row_claim.write(session, **self.progress, **values)
                 write(session)
 
         self.lease.store(store)
@@ -115,9 +115,9 @@ class Handler(Protocol):
     reads_input: bool = False
     """Whether it needs the file in `job.input`, which is dropped when the job ends."""
 
-    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any] | None:
-        """Does the job from `step.cursor` on. Returns its result. A BasslineError fails it: another attempt would end
-        the same way."""
+    def run(self, job: BackgroundJob, attempt: JobAttempt) -> dict[str, Any] | None:
+        """Does the job from `attempt.cursor` on. Returns its result. A BasslineError fails it: another attempt would
+        end the same way."""
 
     def is_wanted(self, ctx: Context, job: BackgroundJob) -> bool:
         """Whether the result is still of use, where no user waits for the job itself. Asked after each step.
@@ -143,19 +143,9 @@ class Handler(Protocol):
         return f"did this ({job.done} of {job.total} {job.message})".replace(" ()", "")
 
 
-_loaders: list[Callable[[], Sequence[Handler]]] = []
-_loaded: dict[str, Handler] = {}
-_loading = threading.Lock()
-
-
-def register(load: Callable[[], Sequence[Handler]]) -> None:
-    """Registers this process's handlers. `load` is called when one is needed for the first time."""
-    _loaders[:] = [load]
+HANDLERS = LazyRegistry[Handler](lambda handler: handler.kind)
 
 
 def get_handler(kind: str) -> Handler | None:
     """The handler of a kind; None for what only a command can do."""
-    with _loading:
-        if not _loaded:
-            _loaded.update({handler.kind: handler for load in _loaders for handler in load()})
-    return _loaded.get(kind)
+    return HANDLERS.get_all().get(kind)

@@ -20,7 +20,7 @@ from app.background.leases import MAX_ATTEMPTS, has_expired, take_back
 from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
-from app.core.db.database import call_after_commit, has_updated, log_failure
+from app.core.db.database import call_after_commit, execute_update, log_failure
 from app.core.db.types import generate_id, get_utc_time
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import OPEN_JOB_STATES, Failure, JobState
@@ -126,7 +126,7 @@ def return_jobs_of_dead_processes(ctx: Context) -> None:
     return_expired(ctx)
 
 
-def send_again(ctx: Context, silence: dt.timedelta) -> None:
+def resend_messages(ctx: Context, silence: dt.timedelta) -> None:
     """Sends messages that may be lost again: of jobs that wait and were last sent one before `silence`."""
     unsent = or_(BackgroundJob.enqueued_at.is_(None), BackgroundJob.enqueued_at < get_utc_time() - silence)
     waiting = select(BackgroundJob).where(BackgroundJob.state == JobState.QUEUED, BackgroundJob.queue.is_not(None))
@@ -135,7 +135,7 @@ def send_again(ctx: Context, silence: dt.timedelta) -> None:
     for job in jobs:
         with ctx.database.session() as session:
             same = (BackgroundJob.id == job.id, BackgroundJob.state == JobState.QUEUED)
-            if has_updated(session, update(BackgroundJob).where(*same).values(enqueued_at=get_utc_time())):
+            if execute_update(session, update(BackgroundJob).where(*same).values(enqueued_at=get_utc_time())):
                 call_after_commit(session, send, ctx, job, job.queue)
 
 
@@ -184,7 +184,7 @@ def cancel(ctx: Context, job_id: uuid.UUID) -> None:
         waits = (BackgroundJob.id == job_id, BackgroundJob.state == JobState.QUEUED)
         now = get_utc_time()
         ended = {"state": JobState.CANCELLED, "finished_at": now, "input": None}
-        if not has_updated(session, update(BackgroundJob).where(*waits).values(ended)):
+        if not execute_update(session, update(BackgroundJob).where(*waits).values(ended)):
             session.execute(update(BackgroundJob).where(BackgroundJob.id == job_id).values(cancel_requested_at=now))
             return
     with ctx.database.read() as session:

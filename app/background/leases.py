@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from app.background.models import Leased
 from app.core.context import Context
 from app.core.db.clock import build_database_time
-from app.core.db.database import OUTAGES, has_updated, summarize_error
+from app.core.db.database import OUTAGES, execute_update, summarize_error
 from app.core.db.threads import RepeatingThread
 from app.core.db.types import generate_id
 
@@ -47,7 +47,7 @@ class StopReason(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class RowClaim:
     """The right to write to a row until the lease runs out."""
 
     table: type[Leased]
@@ -57,8 +57,8 @@ class Ownership:
 
     def write(self, session: Session, **values: Any) -> None:
         """Changes columns. Raises LostClaimError, which rolls the unit of work back."""
-        ownership = update(self.table).where(self.table.id == self.row_id, self.table.fence == self.fence)
-        if not has_updated(session, ownership.values(values)):
+        mine = update(self.table).where(self.table.id == self.row_id, self.table.fence == self.fence)
+        if not execute_update(session, mine.values(values)):
             raise LostClaimError(str(self.row_id))
 
     def release(self, session: Session, **values: Any) -> None:
@@ -68,7 +68,7 @@ class Ownership:
 
 def claim_row(
     ctx: Context, table: type[Leased], row_id: uuid.UUID, *conditions: ColumnElement[bool], **values: Any
-) -> Ownership | None:
+) -> RowClaim | None:
     """Takes a row under these conditions and writes `values`; None if they do not hold or another worker was faster."""
     fence = generate_id()
     try:
@@ -84,7 +84,7 @@ def claim_row(
         if getattr(error.orig, "sqlstate", None) in SERIALIZATION_FAILURES:
             return None
         raise
-    return None if attempt is None else Ownership(table, row_id, fence, attempt)
+    return None if attempt is None else RowClaim(table, row_id, fence, attempt)
 
 
 def has_expired(session: Session, table: type[Leased]) -> ColumnElement[bool]:
@@ -96,7 +96,7 @@ def take_back(session: Session, row: Leased, **values: Any) -> bool:
     """Frees a row whose lease had expired when it was read. False if its worker, or another reaper, was faster."""
     table = type(row)
     unchanged = (table.id == row.id, table.fence.is_not_distinct_from(row.fence), table.lease_until == row.lease_until)
-    return has_updated(session, update(table).where(*unchanged).values(fence=None, lease_until=None, **values))
+    return execute_update(session, update(table).where(*unchanged).values(fence=None, lease_until=None, **values))
 
 
 class Lease:
@@ -105,13 +105,13 @@ class Lease:
     `find_stop` says why it is not, None while it is.
     """
 
-    def __init__(self, ctx: Context, ownership: Ownership, find_stop: Callable[[Session], StopReason | None]) -> None:
-        self._ctx, self.ownership, self._find_stop = ctx, ownership, find_stop
+    def __init__(self, ctx: Context, row_claim: RowClaim, find_stop: Callable[[Session], StopReason | None]) -> None:
+        self._ctx, self.row_claim, self._find_stop = ctx, row_claim, find_stop
         self._stop: StopReason | None = None
         self._proven = time.monotonic()
         self._lease_s, self._heartbeat_s = ctx.settings.lease_s, ctx.settings.heartbeat_s
         self._thread = RepeatingThread(
-            f"lease-{ownership.row_id}", self._watch, first_s=self._look_s, retry_s=self._look_s
+            f"lease-{row_claim.row_id}", self._watch, first_s=self._look_s, retry_s=self._look_s
         )
 
     def begin(self) -> None:
@@ -139,13 +139,13 @@ class Lease:
         limit = time.monotonic() + self._lease_s
         while True:
             if self.stop_reason is StopReason.FENCED:
-                raise LostClaimError(str(self.ownership.row_id))
+                raise LostClaimError(str(self.row_claim.row_id))
             try:
                 return write()
             except OUTAGES as error:
                 if time.monotonic() >= limit:
                     raise
-                log.warning("storing failed", row=str(self.ownership.row_id), error=summarize_error(error))
+                log.warning("storing failed", row=str(self.row_claim.row_id), error=summarize_error(error))
                 time.sleep(TRY_AGAIN_S)
 
     def shorten(self, lease_s: float) -> None:
@@ -185,4 +185,4 @@ class Lease:
 
     def _renew(self, lease_s: float) -> None:
         with self._ctx.database.heartbeats.session() as session:
-            self.ownership.write(session, lease_until=build_database_time(session, lease_s))
+            self.row_claim.write(session, lease_until=build_database_time(session, lease_s))

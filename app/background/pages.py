@@ -12,8 +12,8 @@ from app.background import jobs
 from app.core.context import Context
 from app.core.errors import ConflictError
 from app.core.states import OPEN_JOB_STATES, Scope
+from app.web.http.request_context import get_context
 from app.web.http.security import require_scope
-from app.web.http.web import get_context
 
 bp = Blueprint("jobs", __name__)
 SHOWN = 200

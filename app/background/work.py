@@ -27,7 +27,7 @@ from app.core.db.types import get_utc_time
 from app.core.errors import BasslineError, CancelledError, ConflictError, UnavailableError
 from app.core.states import JobState
 
-TURN_S = 60.0  # after which other work of this worker goes before the rest of a job
+JOB_TURN_S = 60.0  # after which other work of this worker goes before the rest of a job
 
 
 @contextlib.contextmanager
@@ -47,38 +47,38 @@ def hold_job(
     Raises LostClaimError if the job does not wait.
     """
     return_expired(ctx, BackgroundJob.id == job_id)
-    waits = (BackgroundJob.state == JobState.QUEUED,)
     started_at = func.coalesce(BackgroundJob.started_at, get_utc_time())
-    ownership = claim_row(ctx, BackgroundJob, job_id, *waits, state=JobState.RUNNING, started_at=started_at, error=None)
-    if ownership is None:
+    waits = BackgroundJob.state == JobState.QUEUED
+    row_claim = claim_row(ctx, BackgroundJob, job_id, waits, state=JobState.RUNNING, started_at=started_at, error=None)
+    if row_claim is None:
         raise LostClaimError(str(job_id))
     with ctx.database.read() as session:
         job = session.get_one(BackgroundJob, job_id, options=[undefer(BackgroundJob.input)])
-    step = JobAttempt(ctx, job, Lease(ctx, ownership, partial(_find_stop, job_id)), turn_s, on_progress)
-    step.lease.begin()
+    attempt = JobAttempt(ctx, job, Lease(ctx, row_claim, partial(_find_stop, job_id)), turn_s, on_progress)
+    attempt.lease.begin()
     try:
-        yield step
-        with step.suppress_lost_claim():
-            step.lease.store(lambda: _end_attempt(step, JobState.FINISHED, result=step.result))
+        yield attempt
+        with attempt.suppress_lost_claim():
+            attempt.lease.store(lambda: _end_attempt(attempt, JobState.FINISHED, result=attempt.result))
     except (LostClaimError, *OUTAGES):
         raise
     except UnfinishedError as error:
-        _end_attempt(step, error.state, waits=error.waits)
+        _end_attempt(attempt, error.state, waits=error.waits)
         if error.state is JobState.CANCELLED:
             raise CancelledError("the job was cancelled") from None
         raise
     except KeyboardInterrupt:
-        _end_attempt(step, JobState.CANCELLED)
+        _end_attempt(attempt, JobState.CANCELLED)
         raise
     except BasslineError as error:
-        _end_attempt(step, JobState.FAILED, error=str(error), input=None)
+        _end_attempt(attempt, JobState.FAILED, error=str(error), input=None)
         raise
     except Exception as error:
-        is_last = ownership.attempt >= MAX_ATTEMPTS or job.queue is None
-        _end_attempt(step, JobState.FAILED if is_last else JobState.QUEUED, error=summarize_error(error))
+        is_last = row_claim.attempt >= MAX_ATTEMPTS or job.queue is None
+        _end_attempt(attempt, JobState.FAILED if is_last else JobState.QUEUED, error=summarize_error(error))
         raise
     finally:
-        step.lease.end()
+        attempt.lease.end()
 
 
 def _find_stop(job_id: uuid.UUID, session: Session) -> StopReason | None:
@@ -86,9 +86,9 @@ def _find_stop(job_id: uuid.UUID, session: Session) -> StopReason | None:
     return StopReason.FENCED if found is None else StopReason.CANCELLED if found[0] is not None else None
 
 
-def _end_attempt(step: JobAttempt, state: JobState, *, waits: bool = False, **values: Any) -> None:
+def _end_attempt(attempt: JobAttempt, state: JobState, *, waits: bool = False, **values: Any) -> None:
     """Ends the attempt. Raises LostClaimError, and nothing is stored."""
-    ctx, job = step.ctx, step.job
+    ctx, job = attempt.ctx, attempt.job
     if waits:
         values["attempt"] = 0  # nothing has failed
     if state is not JobState.QUEUED:
@@ -98,9 +98,9 @@ def _end_attempt(step: JobAttempt, state: JobState, *, waits: bool = False, **va
     # At the end of the process no message is sent: the next start does it.
     sent_at = None if ctx.stopping.is_set() else get_utc_time()
     with ctx.database.session() as session:
-        step.lease.ownership.release(session, state=state, enqueued_at=sent_at, **step.progress, **values)
+        attempt.lease.row_claim.release(session, state=state, enqueued_at=sent_at, **attempt.progress, **values)
         if state is JobState.FINISHED:
-            step.on_finish(session)
+            attempt.on_finish(session)
         if state is JobState.QUEUED and sent_at is not None and not waits:
             call_after_commit(session, send, ctx, job, queues.EXEC if job.queue else None)  # behind the work that waits
     job.state, job.error = state, values.get("error")
@@ -114,12 +114,12 @@ def run_job(
     ctx: Context, job_id: uuid.UUID, *, turn_s: float = math.inf, on_progress: OnProgress = lambda *_: None
 ) -> dict[str, Any]:
     """Does a job in this process, from its first step or from where an earlier attempt stopped. Returns its result."""
-    with hold_job(ctx, job_id, turn_s=turn_s, on_progress=on_progress) as step:
-        handler = get_handler(step.job.kind)
+    with hold_job(ctx, job_id, turn_s=turn_s, on_progress=on_progress) as attempt:
+        handler = get_handler(attempt.job.kind)
         if handler is None:
-            raise BasslineError(f"only a command does {step.job.kind}, or a newer version: give the command again")
-        step.result = handler.run(step.job, step) or {}
-    return step.result
+            raise BasslineError(f"only a command does {attempt.job.kind}, or a newer version: give the command again")
+        attempt.result = handler.run(attempt.job, attempt) or {}
+    return attempt.result
 
 
 @contextlib.contextmanager
@@ -131,8 +131,8 @@ def hold_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator[Jo
     return_jobs_of_dead_processes(ctx)
     job_id = open_job(ctx, kind, subject, key=key)
     try:
-        with hold_job(ctx, job_id) as step:
-            yield step
+        with hold_job(ctx, job_id) as attempt:
+            yield attempt
     except LostClaimError:
         raise ConflictError(f"another process does this for {subject}: wait for it, or end it") from None
 
@@ -158,7 +158,7 @@ def run_job_or_cancel(ctx: Context, job_id: uuid.UUID, on_progress: OnProgress =
 def handle_message(ctx: Context, job_id: uuid.UUID) -> None:
     """Does the job that a message names, for a turn. Safe to call for any id, any number of times."""
     try:
-        run_job(ctx, job_id, turn_s=TURN_S)
+        run_job(ctx, job_id, turn_s=JOB_TURN_S)
     except (LostClaimError, UnfinishedError, BasslineError):
         return  # the row says what came of it
     except Exception as error:

@@ -100,7 +100,7 @@ def restore(file: Path, replace: bool) -> None:
 
 @contextmanager
 def _open_own_database() -> Iterator[Database]:
-    """The database of the settings at whatever schema it is, without a connection afterwards."""
+    """The database of the settings, whatever its schema; disposed after the block."""
     database = make_context().database
     try:
         yield database

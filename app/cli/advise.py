@@ -16,19 +16,18 @@ import click
 
 from app.advice.report import build_report, format_report
 from app.advice.study import list_ready_models, make_study_spec
-from app.cli import common, foreground, from_code, handover, study_report
+from app.cli import common, foreground, from_code, study_report
 from app.cli.options import QuietChoice, add_quiet_options
 from app.cli.project_variables import env_option, parse_variables
 from app.cli.stored_files import yes_option
 from app.core.context import Context
-from app.core.errors import BadInputError
+from app.core.errors import BadInputError, BasslineError
 from app.core.states import RunState
 from app.core.terminal import echo
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
 from app.studies import repository, service
 from app.studies.analysis import analyse_study
-from app.studies.repository import get_study
 from app.web.ui.units import format_count
 
 
@@ -127,9 +126,9 @@ def advise(  # noqa: PLR0913 (click hands each option over by itself)
     finally:  # also after Ctrl-C
         state.write()
     with ctx.database.read() as session:
-        study = get_study(session, study_id)
+        study = repository.get_study(session, study_id)
         found = build_report(session, study, analyse_study(session, study))
-    common.write_chunks(report, iter([format_report(found).encode()]))
+    common.write_text(report, format_report(found))
     state.remove()
     common.write_json(
         json_file,
@@ -188,14 +187,13 @@ def _run_study(
             more = f"; {left} more are left out: weak, unstated, or beyond the minutes given" if left else ""
             arms = format_count(len(spec.arms), "configuration")
             echo(f"{format_count(len(spec.task_ids), 'task')} for {arms}{more}", err=True)
-            spec = handover.prepare_study_for_server(ctx, spec) if site.server else spec
-            study_id = service.submit(ctx, spec, **site.options)
+            study_id = site.submit_study(spec)
             state.study_id = str(study_id)
             state.write()
             site.wait_for_study(study_id)
     ended = study_report.build_study_document(ctx, study_id).study.state
     if ended is not RunState.FINISHED:
-        raise common.build_failure(f"the study ended as {ended}; the same command resumes")
+        raise BasslineError(f"the study ended as {ended}; the same command resumes")
     return study_id
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import Any
 
 import click
 
-from app.cli import common, foreground, handover
+from app.cli import common, foreground
 from app.cli.options import add_spec_options, parse_options
-from app.cli.run_and_study import find_row
+from app.cli.run_and_study import open_and_find_row
 from app.runs.documents import to_plain_json
 from app.studies import repository, service
 from app.studies.audit import AuditDocument, AuditSpec, build_audit_document
@@ -31,7 +29,7 @@ def audit(reference: str | None, json_file: str | None, **options: Any) -> None:
         bassline audit --study 01a1fde0
     """
     if reference is not None:
-        ctx, found = find_row(repository.find_study, reference)
+        ctx, found = open_and_find_row(repository.find_study, reference)
         study_id = found.id
     else:
         spec = parse_options(AuditSpec, {name: value for name, value in options.items() if value is not None})
@@ -40,9 +38,7 @@ def audit(reference: str | None, json_file: str | None, **options: Any) -> None:
         service.resolve_spec(ctx, study, for_audit=True)
         ctx.make_grader()  # without a sandbox, fail before decoding
         with foreground.hold_workers(ctx, "audit") as site:
-            study = handover.prepare_study_for_server(ctx, study) if site.server else study
-            command = shlex.join(["bassline", *sys.argv[1:]])
-            study_id = service.submit(ctx, study, command=command, for_audit=True, **site.options)
+            study_id = site.submit_study(study, command=common.format_typed_command(), for_audit=True)
             site.wait_for_study(study_id)
     with ctx.database.read() as session:
         document = build_audit_document(session, repository.get_study(session, study_id))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from app.cli import common
-from app.core.errors import BadInputError
+from app.core.errors import BadInputError, BasslineError
+from decoding.models.errors import ModelError
 from decoding.suggest import build_advice
 
 
@@ -25,14 +25,12 @@ def bench(name: str, arguments: tuple[str, ...]) -> None:
     if name not in known:
         use = f"use one of {', '.join(known) or '(none are installed)'}"
         raise BadInputError(f"there is no benchmark {name!r}: {build_advice(name, known, use)}", "name")
-    from decoding.models.errors import ModelError  # noqa: PLC0415
-
     try:
         status = importlib.import_module(f"benchmarks.{name}").main(list(arguments))
     except ModelError as error:
         raise BadInputError(str(error)) from error
     if status:
-        raise common.build_failure(f"benchmark {name} failed with status {status}")
+        raise BasslineError(f"benchmark {name} failed with status {status}")
 
 
 def _list_benchmarks() -> list[str]:

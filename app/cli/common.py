@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from rich.table import Table
 from app import domains
 from app.core.context import Context, make_context
 from app.core.db import migrate
-from app.core.errors import BadInputError, BasslineError, UnavailableError
+from app.core.errors import BadInputError, UnavailableError
 from app.core.terminal import echo_data, open_stderr, open_stdout
 from app.web.ui import units
 from app.web.ui.tables import TextTable
@@ -102,40 +103,38 @@ def write_json(target: str | None, document: Any) -> None:
 
 
 def write_chunks(target: str, chunks: Iterable[bytes]) -> None:
-    """Writes to FILE atomically, or to stdout for `-`, chunk by chunk; the chunks must then be text."""
-    if target != "-":
-        write_bytes(target, chunks)
+    """Writes to FILE, whole or not at all, or for `-` to stdout, where the chunks must be text.
+
+    Raises UnavailableError if the file cannot be written.
+    """
+    if target == "-":
+        for chunk in chunks:
+            echo_data(chunk.decode())
         return
-    for chunk in chunks:
-        echo_data(chunk.decode())
-
-
-def write_text(target: str, text: str) -> None:
-    """Writes to FILE, whole or not at all, or for `-` to stdout. Raises UnavailableError if the file cannot be
-    written."""
-    write_chunks(target, [text.encode()])
-
-
-def write_bytes(target: str, chunks: Iterable[bytes]) -> None:
-    """Writes to FILE, whole or not at all. Raises UnavailableError if the file cannot be written."""
     path = Path(target).resolve()
+    is_replaced = not path.exists() or path.is_file()  # a pipe or a device is not
+    new = path.with_name(f".{path.name}.{os.getpid()}") if is_replaced else path
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device is not replaced
-            _write(path, chunks)
-            return
-        new = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            _write(new, chunks)
-            new.replace(path)
+            with new.open("wb") as file:
+                file.writelines(chunks)
+            if is_replaced:
+                new.replace(path)
         finally:
-            new.unlink(missing_ok=True)
+            if is_replaced:
+                new.unlink(missing_ok=True)
     except OSError as error:
         raise UnavailableError(f"{target} cannot be written: {error.strerror}") from None
 
 
-def _write(path: Path, chunks: Iterable[bytes]) -> None:
-    with path.open("wb") as file:
-        file.writelines(chunks)
+def write_text(target: str, text: str) -> None:
+    """Writes as `write_chunks` does."""
+    write_chunks(target, [text.encode()])
+
+
+def format_typed_command() -> str:
+    """The command as its user typed it."""
+    return shlex.join(["bassline", *sys.argv[1:]])
 
 
 def choose_console(json_file: str | None) -> Console:
@@ -143,14 +142,11 @@ def choose_console(json_file: str | None) -> Console:
     return open_stderr() if json_file == "-" else open_stdout()
 
 
-def build_failure(sentence: str) -> BasslineError:
-    """An error for exit code 1."""
-    return BasslineError(sentence)
-
-
-def print_list(json_file: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]], none: str = "") -> None:
-    """Prints the rows as a table, or the sentence `none` where there are no rows."""
-    choose_console(json_file).print(build_table(headings, rows) if rows or not none else none)
+def print_list(
+    json_file: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]], empty_text: str = ""
+) -> None:
+    """Prints the rows as a table, or `empty_text` where there are no rows."""
+    choose_console(json_file).print(build_table(headings, rows) if rows or not empty_text else empty_text)
 
 
 def build_table(
@@ -201,6 +197,6 @@ def format_number(value: float | None, unit: str = "", digits: int = 1) -> str:
     return "–" if value is None else f"{value:.{digits}f}{unit}"
 
 
-def format_interval(bounds: list[float] | tuple[float, float] | None, n_tasks: int) -> str:
+def describe_interval(bounds: list[float] | tuple[float, float] | None, n_tasks: int) -> str:
     """A 95 % interval of a share of `n_tasks` as text."""
     return "" if bounds is None else f"95 % interval {units.format_interval(bounds, n_tasks)} %"

@@ -12,6 +12,7 @@ from app.cli import common, foreground, handover
 from app.cli.options import add_spec_options, parse_options
 from app.completions import service
 from app.completions.schemas import CompletionSpec
+from app.core.errors import BasslineError
 from app.core.events import event_types
 from app.core.events.bus import Event
 from app.core.states import RunState
@@ -65,7 +66,7 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     samples = [dump_sample(task.task.task_id, s) for s in task.samples]
     common.write_json(json_file, {**dump_run(run), "samples": samples})
     if run.state is not RunState.FINISHED:
-        raise common.build_failure(run.error or f"the completion ended as {run.state}")
+        raise BasslineError(run.error or f"the completion ended as {run.state}")
     for s in task.samples:
         if s.index not in printed:
             _print_sample(console, s.index, s.finish_reason, s.finished_s or run.budget_s, s.n_tokens, s.raw)

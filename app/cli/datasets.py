@@ -14,64 +14,15 @@ from app.cli.from_code import from_code
 from app.cli.progress import Bars
 from app.core.context import Context
 from app.core.db.references import find_id
-from app.core.errors import UnavailableError
+from app.core.errors import BasslineError, UnavailableError
 from app.core.states import SANDBOX_ERROR
 from app.core.terminal import echo
 from app.datasets import deletion, repository, service, translation
 from app.datasets.checking import check_solutions
 from app.datasets.models import Dataset
-from app.web.ui.units import format_count
+from app.web.ui.units import format_count, join_first
 
-
-@click.command()
-@click.argument("dataset")
-@click.option("--to", "to", required=True, metavar="LANG[,LANG]", help="the languages")
-@click.option("--name", required=True, help="of the new dataset; with several languages each adds its own name")
-@common.json_option
-def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
-    """Make a dataset in another language from a Python dataset.
-
-    The cases record what the canonical solutions do in the tests. Types come from annotations and values; the docstring
-    becomes the doc comment of the language. Each task is checked by programs that answer from its table of cases: the
-    right one must pass every case, wrong ones must fail exactly where they are wrong.
-
-    Example:
-        bassline datasets translate humaneval --to javascript --name humaneval-js
-        bassline datasets translate humaneval --to javascript,typescript --name humaneval
-    """
-    languages = [word.strip() for word in to.split(",") if word.strip()]
-    names = translation.name_translations(languages, name)
-    ctx = common.open_context()
-    source = service.require_dataset(ctx, dataset)
-    arguments = {"dataset_id": str(source.id), "names": names}
-    job_id = open_job(
-        ctx, translation.TranslateDataset.kind, source.name, key=str(arguments)[:300], arguments=arguments
-    )
-    with Bars() as bars:
-        result = run_job_or_cancel(
-            ctx, job_id, lambda done, n, what: bars.show("translating", done, n, f"{done} of {n} {what}")
-        )
-    documents = result["reports"]
-    if json_file != "-":
-        for document in documents:
-            _print(document, source.n_tasks)
-    common.write_json(json_file, documents[0] if len(documents) == 1 else {"translations": documents})
-    if not any(document["tasks"] for document in documents):
-        raise common.build_failure(f"no task of {dataset} could be translated")
-
-
-def _print(document: dict[str, object], total: int) -> None:
-    tasks, cases, reasons = document["tasks"], document["cases"], document["left_out"]
-    assert isinstance(tasks, int)
-    assert isinstance(cases, int)
-    assert isinstance(reasons, dict)
-    name = document["dataset"] or document["language"]
-    echo(f"{name}: {tasks} of {format_count(total, 'task')} translated, {format_count(cases, 'case')}")
-    for reason, task_ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        echo(f"  left out {len(task_ids)}: {reason} ({', '.join(task_ids[:8])}{' ...' if len(task_ids) > 8 else ''})")
-
-
-MAX_NAMES = 20  # failing tasks
+MAX_NAMES = 20  # of tasks, on one line
 
 
 @click.group()
@@ -140,7 +91,7 @@ def _print_fields(ctx: Context, dataset: Dataset) -> None:
     for row in left_out:
         by_reason.setdefault(row["reason"], []).append(row["function"])
     for reason, names in by_reason.items():
-        echo(f"{format_count(len(names), 'task')} left out, {_join_names(names)}: {reason}", err=True)
+        echo(f"{format_count(len(names), 'task')} left out, {join_first(names, MAX_NAMES)}: {reason}", err=True)
 
 
 def _check_solutions(ctx: Context, dataset: Dataset) -> None:
@@ -157,15 +108,15 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
             return
     unjudged: dict[str, list[str]] = {}
     wrong: dict[str, list[str]] = {}  # status and fault are empty if an earlier check found it
-    for task_id, said in failed.items():
-        if said and said[0] == SANDBOX_ERROR:
-            unjudged.setdefault(said[1], []).append(task_id)
+    for task_id, verdict in failed.items():
+        if verdict and verdict[0] == SANDBOX_ERROR:
+            unjudged.setdefault(verdict[1], []).append(task_id)
         else:
-            wrong[task_id] = said
+            wrong[task_id] = verdict
     for reason, names in unjudged.items():
         echo(
             f"{len(names)} of {dataset.n_tasks} tasks cannot be judged here, and runs leave them out: "
-            f"{_join_names(names)}: {reason}",
+            f"{join_first(names, MAX_NAMES)}: {reason}",
             err=True,
         )
     if not wrong:
@@ -174,21 +125,63 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
         return
     echo(
         f"{len(wrong)} of {dataset.n_tasks} tasks fail with their own canonical solution, and runs leave them out: "
-        f"{_join_names(list(wrong))}; correct the file and import it again",
+        f"{join_first(list(wrong), MAX_NAMES)}; correct the file and import it again",
         err=True,
     )
-    for task_id, said in list(wrong.items())[:MAX_NAMES]:
-        if said:
-            echo(f"  {task_id}: {': '.join(said)}", err=True)
+    for task_id, verdict in list(wrong.items())[:MAX_NAMES]:
+        if verdict:
+            echo(f"  {task_id}: {': '.join(verdict)}", err=True)
 
 
-def _join_names(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f"{', '.join(names[:MAX_NAMES])}{more}"
+@datasets.command()
+@click.argument("dataset")
+@click.option("--to", "to", required=True, metavar="LANG[,LANG]", help="the languages")
+@click.option("--name", required=True, help="of the new dataset; with several languages each adds its own name")
+@common.json_option
+def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
+    """Make a dataset in another language from a Python dataset.
+
+    The cases record what the canonical solutions do in the tests. Types come from annotations and values; the docstring
+    becomes the doc comment of the language. Each task is checked by programs that answer from its table of cases: the
+    right one must pass every case, wrong ones must fail exactly where they are wrong.
+
+    Example:
+        bassline datasets translate humaneval --to javascript --name humaneval-js
+        bassline datasets translate humaneval --to javascript,typescript --name humaneval
+    """
+    languages = [word.strip() for word in to.split(",") if word.strip()]
+    names = translation.name_translations(languages, name)
+    ctx = common.open_context()
+    source = service.require_dataset(ctx, dataset)
+    arguments = {"dataset_id": str(source.id), "names": names}
+    job_id = open_job(
+        ctx, translation.TranslateDataset.kind, source.name, key=str(arguments)[:300], arguments=arguments
+    )
+    with Bars() as bars:
+        result = run_job_or_cancel(
+            ctx, job_id, lambda done, n, what: bars.show("translating", done, n, f"{done} of {n} {what}")
+        )
+    documents = result["reports"]
+    if json_file != "-":
+        for document in documents:
+            _print_translation(document, source.n_tasks)
+    common.write_json(json_file, documents[0] if len(documents) == 1 else {"translations": documents})
+    if not any(document["tasks"] for document in documents):
+        raise BasslineError(f"no task of {dataset} could be translated")
+
+
+def _print_translation(document: dict[str, object], total: int) -> None:
+    tasks, cases, reasons = document["tasks"], document["cases"], document["left_out"]
+    assert isinstance(tasks, int)
+    assert isinstance(cases, int)
+    assert isinstance(reasons, dict)
+    name = document["dataset"] or document["language"]
+    echo(f"{name}: {tasks} of {format_count(total, 'task')} translated, {format_count(cases, 'case')}")
+    for reason, task_ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        echo(f"  left out {len(task_ids)}: {reason} ({join_first(task_ids, 8)})")
 
 
 datasets.add_command(from_code)
-datasets.add_command(translate)
 
 
 @datasets.command()

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli import common
-from app.core.errors import BadInputError
+from app.core.errors import BadInputError, BasslineError
 from app.core.settings import Settings, load_settings
 from app.core.terminal import echo
 from app.doctor import machine, service
@@ -41,9 +41,7 @@ def doctor(json_file: str | None) -> None:
             words = [f"{finding.status:<5}{finding.part:<20}{finding.what}", finding.remedy]
             echo(" -> ".join(filter(None, words)), err=json_file == "-")
     if _list_failures(found):
-        raise common.build_failure(
-            f"a run cannot work here yet: see {', '.join(dict.fromkeys(_list_failures(found)))} above"
-        )
+        raise BasslineError(f"a run cannot work here yet: see {', '.join(dict.fromkeys(_list_failures(found)))} above")
 
 
 def _list_failures(found: list[Finding]) -> list[str]:

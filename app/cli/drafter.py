@@ -23,16 +23,15 @@ from app.language_models import drafters, heads, service
 if TYPE_CHECKING:
     from decoding.models.trained_heads import HeadRecord
 
-_GIB = 2**30
 target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
 
 
 class TrainingProgress(PartsBar):
     """Shows how a training goes, and stops it at Ctrl-C or SIGTERM at its next safe point; a second one ends it now."""
 
-    def __init__(self, step: JobAttempt) -> None:
+    def __init__(self, attempt: JobAttempt) -> None:
         super().__init__(every_s=20.0)
-        self._step = step
+        self._attempt = attempt
         self._total = 1.0
         self._stopping = False
 
@@ -54,13 +53,13 @@ class TrainingProgress(PartsBar):
 
     def advance(self, done: float, facts: str) -> None:
         """`done` of the part is finished."""
-        self._step.report(round(done), round(self._total), self._part or "")
+        self._attempt.report(round(done), round(self._total), self._part or "")
         left = self.advance_to(self._part, done, self._total)
         self.tell(f"{facts}, {left}")
 
     def should_stop(self) -> bool:
         """Whether to stop at the next safe point."""
-        return self._stopping or self._step.lease.stop_reason is StopReason.CANCELLED
+        return self._stopping or self._attempt.lease.stop_reason is StopReason.CANCELLED
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         self._stopping = True
@@ -112,7 +111,6 @@ def train(
         raise BadInputError("--hours and --tokens were both given: choose one", "hours")
     from app.cli import training_prompts  # noqa: PLC0415
     from decoding.models import fetch  # noqa: PLC0415
-    from decoding.models.errors import ModelError  # noqa: PLC0415
     from decoding.request import RequestError  # noqa: PLC0415
     from decoding.training.drafter import DrafterTraining, TrainingStoppedError  # noqa: PLC0415
     from decoding.training.plan import Plan, WorkFolder  # noqa: PLC0415
@@ -126,24 +124,22 @@ def train(
         work = WorkFolder(target)
         if restart:
             work.remove()
-        plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
-        with hold_command(ctx, "train_drafter", target, target) as step, TrainingProgress(step) as progress:
+        plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * 10**9))
+        with hold_command(ctx, "train_drafter", target, target) as attempt, TrainingProgress(attempt) as progress:
             progress.note(f"uses up to {max_disk:g} GB in {work.path}; only the drafter remains afterwards")
             record = DrafterTraining(
                 plan,
                 lambda: training_prompts.iterate_statements(seed),
-                lambda loaded: training_prompts.build_asking(
+                lambda loaded: training_prompts.build_prompt_builder(
                     loaded.tokenizer, has_chat_template=loaded.has_chat_template
                 ),
                 training_prompts.list_evaluated_texts(ctx),
                 progress,
             ).run()
     except TrainingStoppedError:
-        raise common.build_failure("stopped: the same command resumes") from None
+        raise BasslineError("stopped: the same command resumes") from None
     except RequestError as error:
         raise BadInputError(str(error), "drafter") from None
-    except ModelError as error:
-        raise BasslineError(str(error)) from None
     _show(record, json_file)
     _publish_in_stack(ctx, target)
 
@@ -171,8 +167,10 @@ def list_(json_file: str | None) -> None:
         )
         for r in records
     ]
-    none = "No drafter was trained here yet: bassline drafter train --target MODEL"
-    common.print_list(json_file, ("target", "from", "parameters", "size", "first token right", "hours"), rows, none)
+    empty_text = "No drafter was trained here yet: bassline drafter train --target MODEL"
+    common.print_list(
+        json_file, ("target", "from", "parameters", "size", "first token right", "hours"), rows, empty_text
+    )
 
 
 @drafter.command()
@@ -216,7 +214,7 @@ def publish(target: str, json_file: str | None) -> None:
     """
     ctx = common.open_context()
     service.require_model(target, "target")
-    record = _publish_head(ctx, target)
+    record = heads.publish_head(ctx, target)
     common.write_json(json_file, dataclasses.asdict(record))
     if json_file != "-":
         echo(f"published the drafter of {target}: {record.n_bytes / 1e6:.0f} MB, sha256 {record.sha256[:12]}")
@@ -234,36 +232,25 @@ def delete(target: str) -> None:
     echo(f"deleted the drafter of {target}")
 
 
-def _publish_head(ctx: Context, target: str) -> HeadRecord:
-    from decoding.models.errors import ModelError  # noqa: PLC0415
-
-    try:
-        return heads.publish_head(ctx, target)
-    except ModelError as error:
-        raise BasslineError(str(error)) from None
-
-
 def _publish_in_stack(ctx: Context, target: str) -> None:
     if not ctx.settings.embedded:
-        _publish_head(ctx, target)
+        heads.publish_head(ctx, target)
 
 
 def _check_or_import_head(target: str, source: str | None, json_file: str | None) -> None:
     from app.cli import training_prompts  # noqa: PLC0415
-    from decoding.models.errors import ModelError  # noqa: PLC0415
     from decoding.training import importing  # noqa: PLC0415
 
     make_context()
     service.require_model(target, "target")
-    try:
-        record = importing.import_or_measure_head(
-            target,
-            source,
-            training_prompts.iterate_statements(0),
-            lambda loaded: training_prompts.build_asking(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
-        )
-    except ModelError as error:
-        raise BasslineError(str(error)) from None
+    record = importing.import_or_measure_head(
+        target,
+        source,
+        training_prompts.iterate_statements(0),
+        lambda loaded: training_prompts.build_prompt_builder(
+            loaded.tokenizer, has_chat_template=loaded.has_chat_template
+        ),
+    )
     _show(record, json_file)
 
 

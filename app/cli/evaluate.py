@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
-import sys
 from typing import Any
 
 import click
@@ -122,8 +120,7 @@ def evaluate(
     ctx.make_grader()  # without a sandbox, fail before decoding
     with foreground.hold_workers(ctx, "eval") as site:
         spec = handover.prepare_for_server(ctx, spec) if site.server else spec
-        command = shlex.join(["bassline", *sys.argv[1:]])
-        run_id = service.submit(ctx, spec, command=command, **site.options)
+        run_id = service.submit(ctx, spec, command=common.format_typed_command(), **site.options)
         run = site.wait_for_run(run_id)
         if compare_plain:
             run = compare_with_plain(ctx, site, run, compare_plain)

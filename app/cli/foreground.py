@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from app.cli.common import build_failure, choose_console, write_json
-from app.cli.handover import ServerWatch
+from app.cli.common import choose_console, write_json
+from app.cli.handover import ServerWatch, prepare_study_for_server
 from app.cli.live_progress import follow_run, follow_study
 from app.cli.report import print_run_tables
 from app.core.context import Context
@@ -27,6 +27,7 @@ from app.runs.failed_samples import count_failed_samples
 from app.runs.models import Run
 from app.runs.repository import compute_progress, get_run
 from app.studies import service as studies
+from app.studies.schemas import StudySpec
 
 
 class UserInterruptError(BasslineError):
@@ -71,27 +72,32 @@ class ExecutionSite:
         """Waits for a run as `wait_for_run` does. KeyboardInterrupt passes through."""
         follow_run(self._ctx, run_id, self._watch_server(_RUN, run_id))
 
+    def submit_study(self, spec: StudySpec, **options: Any) -> uuid.UUID:
+        """Submits a study to be decoded here. Returns its id; raises as `service.submit` does."""
+        spec = prepare_study_for_server(self._ctx, spec) if self.server else spec
+        return studies.submit(self._ctx, spec, **options, **self.options)
+
     def wait_for_study(self, study_id: uuid.UUID) -> None:
         """The same for a study. Raises as `wait_for_run` does."""
         with self._hold_interruptible(_STUDY, study_id):
             follow_study(self._ctx, study_id, self._watch_server(_STUDY, study_id))
 
     def _watch_server(self, work: _WaitedKind, row_id: uuid.UUID) -> ServerWatch | None:
-        ends = f"bassline {work.group} cancel {row_id}"
-        return ServerWatch(self._ctx, work.noun, ends) if self.server else None
+        cancel_command = f"bassline {work.group} cancel {row_id}"
+        return ServerWatch(self._ctx, work.noun, cancel_command) if self.server else None
 
     @contextlib.contextmanager
     def _hold_interruptible(self, work: _WaitedKind, row_id: uuid.UUID) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
-            of = f"bassline {work.group}"
+            command = f"bassline {work.group}"
             if self.server:
-                shows, ends = f"`{of} show {row_id}` shows it", f"`{of} cancel {row_id}` ends it"
+                shows, ends = f"`{command} show {row_id}` shows it", f"`{command} cancel {row_id}` ends it"
                 raise UserInterruptError(f"the server continues the {work.noun}: {shows}, {ends}") from None
             if work.interrupt(self._ctx, row_id, "interrupted from the keyboard"):
                 raise UserInterruptError(
-                    f"interrupted: finished samples are kept; `{of} resume {row_id}` finishes it"
+                    f"interrupted: finished samples are kept; `{command} resume {row_id}` finishes it"
                 ) from None
 
 
@@ -105,7 +111,7 @@ def hold_workers(ctx: Context, purpose: str) -> Iterator[ExecutionSite]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(treat_sigterm_as_interrupt())
         try:
-            stack.enter_context(EmbeddedWorkers(ctx, purpose, foreground=True))
+            stack.enter_context(EmbeddedWorkers(ctx, purpose, pinned_only=True))
             server = False
         except InUseError as error:
             if not error.by_server:
@@ -122,7 +128,7 @@ def report_run(ctx: Context, run: Run, json_file: str | None) -> None:
     write_json(json_file, dump_run(run))
     print_run_tables(choose_console(json_file), run, counts, failed_samples)
     if run.state is not RunState.FINISHED:
-        raise build_failure(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
+        raise BasslineError(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
 
 
 @contextlib.contextmanager

@@ -16,12 +16,12 @@ from app.cli.progress import Bars, PartsBar, format_time_left
 from app.cli.project_variables import env_option, parse_variables, set_variables
 from app.cli.stored_files import confirm_stored_files, yes_option
 from app.core.context import Context as AppContext
-from app.core.errors import BadInputError
+from app.core.errors import BadInputError, BasslineError
 from app.core.ports import detect_sandbox
 from app.core.terminal import echo
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
-from app.web.ui.units import format_count
+from app.web.ui.units import format_count, join_first
 from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
@@ -176,7 +176,7 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
     if not finished.result.completion:
         common.write_json(json_file, service.build_report(finished, [], service.Recheck()))
         _show(finished, [], json_file)
-        raise common.build_failure(f"no function of {found.name} became a task: the reasons are above")
+        raise BasslineError(f"no function of {found.name} became a task: the reasons are above")
     stored = service.store_datasets(ctx, finished, name)
     if json_file is not None:
         common.write_json(json_file, service.build_report(finished, stored, _recheck_tasks(ctx, stored)))
@@ -196,7 +196,7 @@ def _recheck_tasks(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
         (checked.trivial_passed, "pass with a body without content"),
     ):
         if ids:
-            echo(f"{format_count(len(ids), 'task')} {what}: {', '.join(ids[:_SHOWN_PATHS])}", err=True)
+            echo(f"{format_count(len(ids), 'task')} {what}: {join_first(ids, _SHOWN_PATHS)}", err=True)
     return checked
 
 
@@ -233,9 +233,9 @@ def _run_from_code(
         ):
             return service.build_dataset(ctx, sandbox, project, commands, options, progress, environment)
     except KeyboardInterrupt:
-        raise common.build_failure("stopped; the same command resumes") from None
+        raise BasslineError("stopped; the same command resumes") from None
     except SandboxFaultError as error:
-        raise common.build_failure(f"{error}; the same command resumes") from None
+        raise BasslineError(f"{error}; the same command resumes") from None
 
 
 def _report_test_end(finished: FinishedDataset) -> None:
@@ -245,10 +245,9 @@ def _report_test_end(finished: FinishedDataset) -> None:
         for line in recording.last_lines:
             echo(f"    {line}", err=True)
     if ended := recording.covering.ended:
-        more = f" and {len(ended) - _SHOWN_FAILURES} more" if len(ended) > _SHOWN_FAILURES else ""
         echo(
             f"{format_count(len(ended), 'test')} hung and were stopped after {record.QUIET_S:g} s: "
-            f"{', '.join(ended[:_SHOWN_FAILURES])}{more}",
+            f"{join_first(ended, _SHOWN_FAILURES)}",
             err=True,
         )
     for name, reason in recording.unread.items():
@@ -301,8 +300,7 @@ def _print_files_not_used(console: Console, project: Project) -> None:
         console.print(f"not read: {path}: {reason}")
     for reason in dict.fromkeys(project.skipped.values()):
         paths = [path for path, why in project.skipped.items() if why == reason]
-        more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
-        console.print(f"skipped, {reason}: {', '.join(paths[:_SHOWN_PATHS])}{more}")
+        console.print(f"skipped, {reason}: {join_first(paths, _SHOWN_PATHS)}")
 
 
 def _print_totals(console: Console, rows: list[dict[str, Any]], coverage: Coverage) -> None:

@@ -56,11 +56,11 @@ def prepare_study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
 
 
 class ServerWatch:
-    """Detects that the server is gone. `noun` is what it ran, `ends` the command that cancels it."""
+    """Detects that the server is gone. `noun` is what it ran, `cancel_command` cancels it."""
 
-    def __init__(self, ctx: Context, noun: str, ends: str) -> None:
+    def __init__(self, ctx: Context, noun: str, cancel_command: str) -> None:
         self._lock = DatabaseLock(ctx.database.file, "")
-        self._noun, self._ends = noun, ends
+        self._noun, self._cancel_command = noun, cancel_command
         self._last_alive = time.monotonic()
 
     def check(self, alive: Sequence[Worker]) -> None:
@@ -69,8 +69,8 @@ class ServerWatch:
             self._last_alive = time.monotonic()
         if time.monotonic() - self._last_alive > workers.ALIVE_S or not self._lock.owner():
             raise UnavailableError(
-                f"`bassline serve` has stopped: the {self._noun} continues when it starts again, or `{self._ends}` "
-                "cancels it"
+                f"`bassline serve` has stopped: the {self._noun} continues when it starts again, or "
+                f"`{self._cancel_command}` cancels it"
             )
 
 

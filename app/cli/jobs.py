@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import click
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from app.background import jobs as background
 from app.background.api import JobDocument, JobWithResult
@@ -42,7 +43,7 @@ def list_(state: str | None, limit: int, json_file: str | None) -> None:
     """
     with common.open_context().database.read() as session:
         found = background.list_jobs(session, JobState(state) if state else None, limit=limit)
-    common.write_json(json_file, [JobDocument.of(job).model_dump(mode="json") for job in found])
+    common.write_json(json_file, [JobDocument.from_row(job).model_dump(mode="json") for job in found])
     rows = [(str(j.id), j.kind, j.subject, j.state, f"{j.done}/{j.total}", j.error or j.message) for j in found]
     common.print_list(json_file, ("id", "kind", "subject", "state", "done", ""), rows, "No jobs.")
 
@@ -58,7 +59,9 @@ def show(reference: str, json_file: str | None) -> None:
     """
     ctx = common.open_context()
     with ctx.database.read() as session:
-        document = JobWithResult.of(background.get_job(session, _find_id(ctx, reference))).model_dump(mode="json")
+        document = JobWithResult.from_row(background.get_job(session, _find_id(session, reference))).model_dump(
+            mode="json"
+        )
     common.write_json(json_file, document)
     common.choose_console(json_file).print(
         common.build_pairs("", [(name, str(value)) for name, value in document.items()])
@@ -89,14 +92,15 @@ def retry(reference: str) -> None:
 
 def _change(reference: str, change: Callable[[Context, uuid.UUID], None], message: str) -> None:
     ctx = common.open_context()
-    change(ctx, _find_id(ctx, reference))
+    with ctx.database.read() as session:
+        job_id = _find_id(session, reference)
+    change(ctx, job_id)
     echo(message)
 
 
-def _find_id(ctx: Context, reference: str) -> uuid.UUID:
+def _find_id(session: Session, reference: str) -> uuid.UUID:
     begun = find_id_range(reference)
-    with ctx.database.read() as session:
-        ids = session.scalars(select(BackgroundJob.id).where(BackgroundJob.id.between(*begun))).all() if begun else ()
+    ids = session.scalars(select(BackgroundJob.id).where(BackgroundJob.id.between(*begun))).all() if begun else ()
     if len(ids) != 1:
         raise BadInputError(
             f"{len(ids)} jobs have an id that begins with {reference!r}: see `bassline jobs list`", "ID"

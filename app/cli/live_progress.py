@@ -6,7 +6,7 @@ The rows say the same whether this process or the server that has the database d
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
@@ -15,7 +15,7 @@ from app.cli.common import format_number
 from app.cli.handover import ServerWatch, find_alive_workers
 from app.cli.progress import Bars, format_time_left
 from app.core.context import Context
-from app.core.states import OPEN_RUN_STATES, RunState, TaskState
+from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
 from app.runs.quiet import describe_quiet_wait
 from app.runs.repository import compute_progress, get_run
 from app.runs.status import describe_run_status
@@ -26,7 +26,6 @@ from app.web.ui.units import format_count
 from app.workers.models import Worker
 
 BEAT_S = 0.5  # between two looks at the database
-ENDED_TASKS = (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +41,11 @@ class ProgressPart:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state at one moment; `doing` is what the work waits for, "" if nothing."""
+    """The state at one moment; `waiting` is what the work waits for, "" if nothing."""
 
     state: RunState
     parts: Sequence[ProgressPart] = field(default=())
-    doing: str = ""
+    waiting: str = ""
 
 
 ReadSnapshot = Callable[[Session, Sequence[Worker]], Snapshot]
@@ -85,16 +84,16 @@ def _follow(ctx: Context, title: str, read: ReadSnapshot, watch: ServerWatch | N
 
 
 def _show_bars(bars: Bars, now: Snapshot) -> None:
-    if len(now.parts) > 1 or now.doing:
+    if len(now.parts) > 1 or now.waiting:
         done, total = sum(part.done for part in now.parts), sum(part.total for part in now.parts)
-        bars.show("all", done, total, now.doing or f"{done} of {total}", "all")
+        bars.show("all", done, total, now.waiting or f"{done} of {total}", "all")
     for part in now.parts:
         bars.show(part.name, part.done, part.total, f"{part.done} of {part.total}  {part.end or part.facts}", part.name)
 
 
 def _list_changes(before: Snapshot, now: Snapshot) -> Iterator[str]:
-    if now.doing and now.doing != before.doing:
-        yield now.doing
+    if now.waiting and now.waiting != before.waiting:
+        yield now.waiting
     earlier = {part.name: part for part in before.parts}
     for part in now.parts:
         last = earlier.get(part.name)
@@ -107,17 +106,17 @@ def _list_changes(before: Snapshot, now: Snapshot) -> Iterator[str]:
 def _read_run(ctx: Context, session: Session, run_id: uuid.UUID, alive: Sequence[Worker]) -> Snapshot:
     run = get_run(session, run_id)
     counts = compute_progress(session, run)
-    done = sum(counts.by_state.get(state, 0) for state in ENDED_TASKS)
+    done = _count_ended(counts.by_state)
     failed = counts.by_state.get(TaskState.FAILED, 0)
     facts = f"{counts.samples} samples, {counts.passed} passed, {format_number(counts.tokens_per_s)} tokens/s"
     facts += f", {format_count(failed, 'task')} failed" if failed else f", {format_time_left(counts.remaining_s)}"
     is_open = run.state in OPEN_RUN_STATES
-    doing = (
+    waiting = (
         (describe_run_status(session, ctx.bus, run, counts).note or _describe_loading(alive, {run.target}))
         if is_open
         else ""
     )
-    return Snapshot(run.state, [ProgressPart(run.name, done, run.n_tasks, facts)], doing)
+    return Snapshot(run.state, [ProgressPart(run.name, done, run.n_tasks, facts)], waiting)
 
 
 def _read_study(session: Session, study_id: uuid.UUID, alive: Sequence[Worker]) -> Snapshot:
@@ -125,11 +124,17 @@ def _read_study(session: Session, study_id: uuid.UUID, alive: Sequence[Worker]) 
     counts = study_progress.compute_study_progress(session, study)
     left = format_time_left(study_progress.compute_remaining_s(study.arms, counts))
     parts = [
-        ProgressPart(arm.name, counts[arm.run_id].finished, arm.run.n_tasks, left, _describe_end(study, arm))
+        ProgressPart(
+            arm.name, _count_ended(counts[arm.run_id].by_state), arm.run.n_tasks, left, _describe_end(study, arm)
+        )
         for arm in study.arms
     ]
-    doing = describe_quiet_wait(study.runs) or _describe_loading(alive, {run.target for run in study.runs})
-    return Snapshot(study.state, parts, doing)
+    waiting = describe_quiet_wait(study.runs) or _describe_loading(alive, {run.target for run in study.runs})
+    return Snapshot(study.state, parts, waiting)
+
+
+def _count_ended(tasks_by_state: Mapping[TaskState, int]) -> int:
+    return sum(number for state, number in tasks_by_state.items() if state not in OPEN_TASK_STATES)
 
 
 def _describe_end(study: Study, arm: StudyArm) -> str:

@@ -17,6 +17,7 @@ import click
 
 from app.core.errors import BadInputError, BasslineError, UnavailableError
 from app.core.terminal import escape_control
+from decoding.models.errors import ModelError
 from decoding.suggest import build_advice
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -91,6 +92,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BasslineError as error:
             raise CommandError(error) from None
+        except ModelError as error:
+            raise CommandError(BasslineError(str(error))) from None
         except Exception as error:
             outage = explain_failure(error)
             if outage is None:

@@ -7,7 +7,6 @@ from rich.text import Text
 
 from app.cli import common
 from app.core.context import make_context
-from app.core.errors import BasslineError
 from app.core.terminal import echo, escape_control, open_stderr
 from app.language_models import cached, deletion, service
 from app.web.ui.units import UNKNOWN
@@ -67,16 +66,12 @@ def pull(ref: str) -> None:
         bassline models pull qwen2.5-coder-0.5b
     """
     from decoding.models import fetch  # noqa: PLC0415
-    from decoding.models.errors import ModelError  # noqa: PLC0415
 
     make_context()
     service.require_model(ref, "model")
     console = open_stderr()
-    try:
-        with console.status("") as status:
-            info = fetch.ensure(ref, on_progress=lambda news: status.update(Text(escape_control(str(news)))))
-    except ModelError as error:
-        raise BasslineError(str(error)) from None
+    with console.status("") as status:
+        info = fetch.ensure(ref, on_progress=lambda news: status.update(Text(escape_control(str(news)))))
     echo(f"{info.name}: {info.folder} (from {info.source}, sha256 {info.sha256})")
 
 
@@ -89,14 +84,10 @@ def check(ref: str) -> None:
         bassline models check qwen2.5-coder-0.5b
     """
     from decoding.models import fetch  # noqa: PLC0415
-    from decoding.models.errors import ModelError  # noqa: PLC0415
 
     make_context()
     service.require_model(ref, "model")
-    try:
-        info = fetch.verify(ref)
-    except ModelError as error:
-        raise BasslineError(str(error)) from None
+    info = fetch.verify(ref)
     echo(f"{info.name}: intact, sha256 {info.sha256}")
 
 

@@ -127,7 +127,7 @@ def _list_choices(field: FieldInfo) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class QuietChoice:
-    """What the options say; None for one that was not given."""
+    """--wait-for-quiet and --quiet-limit; None if not given."""
 
     wait: bool | None
     limit_s: float | None

@@ -7,7 +7,7 @@ from collections import Counter
 from rich.console import Console
 
 from app.annotations import schemas as annotation
-from app.cli.common import build_pairs, format_interval, format_number
+from app.cli.common import build_pairs, describe_interval, format_number
 from app.core.states import RunState
 from app.runs import caveats, configuration
 from app.runs.failed_samples import FailureCounts
@@ -58,9 +58,12 @@ def list_figures(run: Run, failed: FailureCounts) -> list[tuple[str, str]]:
         rows += [
             (
                 "Pass@First",
-                f"{format_percent(f.pass_first, f.tasks):>8}  {format_interval(f.pass_first_interval, f.tasks)}",
+                f"{format_percent(f.pass_first, f.tasks):>8}  {describe_interval(f.pass_first_interval, f.tasks)}",
             ),
-            ("Pass@All", f"{format_percent(f.pass_all, f.tasks):>8}  {format_interval(f.pass_all_interval, f.tasks)}"),
+            (
+                "Pass@All",
+                f"{format_percent(f.pass_all, f.tasks):>8}  {describe_interval(f.pass_all_interval, f.tasks)}",
+            ),
             ("pass@1 (unbiased)", f"{format_percent(f.pass_at_1, f.tasks):>8}"),
         ]
         rows += _list_in_guest(f)

@@ -39,16 +39,19 @@ class Service(Protocol):
 
 
 def print_rows(
-    json_file: str | None, headings: Sequence[str], rows: Sequence[tuple[Run | StudyHead, Sequence[str]]], none: str
+    json_file: str | None,
+    headings: Sequence[str],
+    rows: Sequence[tuple[Run | StudyHead, Sequence[str]]],
+    empty_text: str,
 ) -> None:
-    """Prints a line for each run or study, with its cells under `headings`, or the sentence `none`."""
+    """Prints a line for each run or study, with its cells under `headings`, or `empty_text`."""
     lines = [
         (str(one.id), name_in_list(one), one.state, *cells, f"{one.created_at:%Y-%m-%d %H:%M}") for one, cells in rows
     ]
-    common.print_list(json_file, ("id", "name", "state", *headings, "created"), lines, none)
+    common.print_list(json_file, ("id", "name", "state", *headings, "created"), lines, empty_text)
 
 
-def find_row(find: Callable[[Session, str], R], reference: str) -> tuple[Context, R]:
+def open_and_find_row(find: Callable[[Session, str], R], reference: str) -> tuple[Context, R]:
     """The context of the command, and the run or study that was typed."""
     ctx = common.open_context()
     with ctx.database.read() as session:
@@ -64,31 +67,31 @@ def add_commands(
     and deleted with it.
     """
     start = f"bassline {group.name}"
-    row = click.argument("reference", metavar=what.upper())
+    reference_argument = click.argument("reference", metavar="ID")
 
     @group.command(
         help=_format_help(
             f"Stop a {what} that another process works on; finished samples are kept.", f"{start} cancel demo"
         )
     )
-    @click.argument("reference", metavar="ID")
+    @reference_argument
     def cancel(reference: str) -> None:
-        ctx, found = find_row(find, reference)
+        ctx, found = open_and_find_row(find, reference)
         service.cancel(ctx, found.id)
         echo(f"cancelled {found.name}")
 
     @group.command(
         help=_format_help(f"Remove an ended {what}{along or ' with its samples'}.", f"{start} delete 01a1fde0"),
     )
-    @click.argument("reference", metavar="ID")
+    @reference_argument
     def delete(reference: str) -> None:
-        ctx, found = find_row(find, reference)
+        ctx, found = open_and_find_row(find, reference)
         service.delete(ctx, found.id)
         echo(f"deleted {found.name}")
 
     def apply_changes(reference: str, changes: AnnotationChanges) -> Named:
         """The row after the change."""
-        ctx, found = find_row(find, reference)
+        ctx, found = open_and_find_row(find, reference)
         service.annotate(ctx, found.id, changes)
         with ctx.database.read() as session:
             return find(session, str(found.id))
@@ -99,7 +102,7 @@ def add_commands(
             f"{start} note demo 'first run with the new drafter'",
         )
     )
-    @row
+    @reference_argument
     @click.argument("text", metavar="TEXT")
     def note(reference: str, text: str) -> None:
         given = sys.stdin.read(LONGEST_NOTE + 2) if text == "-" else text
@@ -107,27 +110,17 @@ def add_commands(
         assert isinstance(found, Annotatable)
         echo(f"{'noted on' if found.note else 'removed the note of'} {found.name}")
 
-    for word, done, about, changes in (
-        (
-            "archive",
-            "archived",
-            f"Leave a {what}{along} out of lists and the first page.",
-            AnnotationChanges(archived=True),
-        ),
-        ("unarchive", "brought back", f"Return an archived {what}{along} to lists.", AnnotationChanges(archived=False)),
-    ):
-        group.command(word, help=_format_help(about, f"{start} {word} demo"))(
-            row(_build_mark_command(apply_changes, done, changes))
-        )
+    @group.command(
+        help=_format_help(f"Leave a {what}{along} out of lists and the first page.", f"{start} archive demo")
+    )
+    @reference_argument
+    def archive(reference: str) -> None:
+        echo(f"archived {apply_changes(reference, AnnotationChanges(archived=True)).name}")
 
-
-def _build_mark_command(
-    apply_changes: Callable[[str, AnnotationChanges], Named], done: str, changes: AnnotationChanges
-) -> Callable[[str], None]:
-    def mark(reference: str) -> None:
-        echo(f"{done} {apply_changes(reference, changes).name}")
-
-    return mark
+    @group.command(help=_format_help(f"Return an archived {what}{along} to lists.", f"{start} unarchive demo"))
+    @reference_argument
+    def unarchive(reference: str) -> None:
+        echo(f"brought back {apply_changes(reference, AnnotationChanges(archived=False)).name}")
 
 
 def _format_help(sentence: str, example: str) -> str:

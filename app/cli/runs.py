@@ -11,7 +11,7 @@ from rich.console import Console
 from app.cli import common, foreground
 from app.cli.options import add_spec_options, parse_options
 from app.cli.report import print_run_tables
-from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
+from app.cli.run_and_study import add_commands, archived_option, open_and_find_row, print_rows
 from app.comparison import run_file
 from app.comparison.documents import ComparisonDocument
 from app.comparison.pair import RunComparison, compare_runs, describe_inferiority
@@ -70,8 +70,8 @@ def list_(state: str | None, limit: int, json_file: str | None, archived: bool, 
         figures = run.measured
         shares = format_percent(figures.pass_first, figures.tasks), format_percent(figures.pass_all, figures.tasks)
         rows.append((run, (f"{figures.tasks}/{run.n_tasks}", *shares)))
-    none = "No run matches." if wanted.narrows else "No runs yet: make one with `bassline eval`."
-    print_rows(json_file, ("tasks", "Pass@First", "Pass@All"), rows, none)
+    empty_text = "No run matches." if wanted.narrows else "No runs yet: make one with `bassline eval`."
+    print_rows(json_file, ("tasks", "Pass@First", "Pass@All"), rows, empty_text)
 
 
 @runs.command()
@@ -83,7 +83,7 @@ def show(run: str, json_file: str | None) -> None:
     Example:
         bassline runs show demo --json -
     """
-    ctx, found = find_row(repository.find_run, run)
+    ctx, found = open_and_find_row(repository.find_run, run)
     with ctx.database.read() as session:
         counts, failed = repository.compute_progress(session, found), count_failed_samples(session, [found.id])
     common.write_json(json_file, dump_run(found))
@@ -127,7 +127,7 @@ def import_(file: Path, **values: str) -> None:
     spec = parse_options(ImportSpec, values)
     data = common.read_bytes(file)
     ctx = common.open_context()
-    ctx.make_grader()
+    ctx.make_grader()  # without a sandbox, fail before the samples are stored
     with foreground.hold_workers(ctx, "runs import") as site:
         run = site.wait_for_run(import_samples.submit_import(ctx, spec, data, file.name, **site.options))
     foreground.report_run(ctx, run, None)
@@ -142,7 +142,7 @@ def resume(run: str, json_file: str | None) -> None:
     Example:
         bassline runs resume 01a1fde0
     """
-    ctx, found = find_row(repository.find_run, run)
+    ctx, found = open_and_find_row(repository.find_run, run)
     with foreground.hold_workers(ctx, "runs resume") as site:
         service.resume(ctx, found.id, **site.options)
         foreground.report_run(ctx, site.wait_for_run(found.id), json_file)

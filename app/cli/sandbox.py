@@ -9,13 +9,15 @@ from pathlib import Path
 import click
 
 from app.cli import common
-from app.core.errors import BadInputError
+from app.core.errors import BadInputError, BasslineError
 from app.core.ports import detect_sandbox, require_toolchain
 from app.core.settings import load_settings
 from app.core.terminal import echo, open_stderr
-from evaluation.datasets import Task
+from evaluation.datasets import PYTHON, Task
 from evaluation.formats import registry
 from evaluation.formats.base import LeftOutError, RecordError
+
+ENTRY_POINT = "bassline_loaded"
 
 
 def judge_by_cases(language: str, task_text: str, program: str, json_file: str | None) -> None:
@@ -28,13 +30,13 @@ def judge_by_cases(language: str, task_text: str, program: str, json_file: str |
     verdict = Grader(detect_sandbox(load_settings().packages, "so nothing can be run")).judge(program, task)
     facts = {"language": language, "toolchain": toolchain, "passed": verdict.passed, "cases": len(task.cases)}
     common.write_json(json_file, {**facts, **asdict(verdict)})
-    if json_file is None:
+    if json_file != "-":
         echo(
             f"{verdict.status} in {verdict.wall_s:.2f} s ({verdict.cpu_s:.2f} s CPU), {toolchain}, {verdict.isolation}"
         )
     if not verdict.passed:
         case = f" at {verdict.failing_assert}" if verdict.failing_assert else ""
-        raise common.build_failure(f"the program ended as {verdict.status}{case}: {verdict.detail}")
+        raise BasslineError(f"the program ended as {verdict.status}{case}: {verdict.detail}")
 
 
 def _build_task(language: str, text: str) -> Task:
@@ -86,9 +88,7 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
     differ = sum(not row.ok for row in report.rows)
     common.choose_console(json_file).print(f"tier {report.tier}: {len(report.rows)} rows, {differ} not as expected")
     if not report.ok:
-        raise common.build_failure(
-            f"{differ} of {len(report.rows)} rows are not as expected: do not grade on this machine"
-        )
+        raise BasslineError(f"{differ} of {len(report.rows)} rows are not as expected: do not grade on this machine")
 
 
 @sandbox.command()
@@ -119,7 +119,6 @@ def run(
 
 
 def _run_python(file: str, json_file: str | None) -> None:
-    from evaluation.datasets import PYTHON, Task  # noqa: PLC0415
     from evaluation.grading import Grader  # noqa: PLC0415
 
     source = common.read_text(file)
@@ -128,13 +127,10 @@ def _run_python(file: str, json_file: str | None) -> None:
     task = Task("file", "", ENTRY_POINT, "def check(candidate):\n    candidate()\n", "")
     verdict = Grader(found).judge(f"{source}\n\ndef {ENTRY_POINT}():\n    return None\n", task)
     common.write_json(json_file, asdict(verdict) | {"language": PYTHON, "passed": verdict.passed})
-    if json_file is None:
+    if json_file != "-":
         status = "done" if verdict.passed else verdict.status
         echo(f"{status} in {verdict.wall_s:.2f} s ({verdict.cpu_s:.2f} s CPU), tier {verdict.isolation}")
     if not verdict.passed:
-        if json_file is None:
+        if json_file != "-":
             echo(verdict.traceback or verdict.detail, err=True)
-        raise common.build_failure(f"{file} ended as {verdict.status}")
-
-
-ENTRY_POINT = "bassline_loaded"
+        raise BasslineError(f"{file} ended as {verdict.status}")

@@ -50,7 +50,7 @@ def serve(host: str, port: int) -> None:
     ctx = make_context()
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
-    pages = create_server_app(ctx)  # before the workers: the garbage collector must see what they load
+    pages = create_server_app(ctx)  # before the workers: hides all objects so far from the garbage collector
     with EmbeddedWorkers(ctx, SERVE):
         try:
             server = WaitressServer(pages, host, port)
@@ -178,7 +178,7 @@ def _refuse_public(ctx: Context, host: str) -> None:
 
 
 def _refuse_taken(host: str, port: int) -> None:
-    """Before workers start and the database is locked: is the port free?"""
+    """Raises UnavailableError if the port is taken; before workers start."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -48,9 +48,9 @@ def _can_ask() -> bool:
 def _describe(own: OwnFiles) -> str:
     largest = ", ".join(f"{path} ({format_bytes(size)})" for path, size in own.find_largest(_SHOWN))
     ignored = sum(reason == IGNORED for reason in own.left_out.values())
-    entries = "1 entry" if ignored == 1 else f"{ignored} entries"
     text = (
         f"if the project's tests judge a task, the database stores {format_count(len(own.stored), 'file')} of "
         f"{format_bytes(own.total_bytes)}; the largest: {largest or 'none'}"
     )
+    entries = format_count(ignored, "entry")
     return f"{text}. Left out: {entries} of the folder that git ignores, but for modules that tests import"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from app.cli import common, foreground, handover, study_report
+from app.cli import common, foreground, study_report
 from app.cli.options import QuietChoice, add_given_options, add_quiet_options, name_option_in_errors, parse_options
-from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
+from app.cli.run_and_study import add_commands, archived_option, open_and_find_row, print_rows
 from app.cli.study_engines import SHARED_OPTIONS, engines
 from app.core.errors import BadInputError
 from app.core.terminal import echo
@@ -88,10 +86,8 @@ def run(
     service.resolve_spec(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
     with foreground.hold_workers(ctx, "study run") as site:
-        spec = handover.prepare_study_for_server(ctx, spec) if site.server else spec
         # The file may change later, so the stored command contains its content.
-        command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
-        study_id = service.submit(ctx, spec, command=command, **site.options)
+        study_id = site.submit_study(spec, command="" if file else common.format_typed_command())
         site.wait_for_study(study_id)
     study_report.report_end(ctx, study_id, json_file, margin / 100)
 
@@ -119,8 +115,8 @@ def list_(limit: int, json_file: str | None, archived: bool) -> None:
         elsewhere = one.study.measured_elsewhere
         place = f"{elsewhere} (another machine)" if elsewhere else one.study.device
         rows.append((one.study, (str(len(one.arms)), tasks, place)))
-    none = "No studies yet: make one with `bassline study run --preset bass --target MODEL`."
-    print_rows(json_file, ("arms", "tasks", "measured on"), rows, none)
+    empty_text = "No studies yet: make one with `bassline study run --preset bass --target MODEL`."
+    print_rows(json_file, ("arms", "tasks", "measured on"), rows, empty_text)
 
 
 @study.command()
@@ -137,7 +133,7 @@ def show(reference: str, budget: float | None, margin: float, json_file: str | N
         bassline study show nightly --budget 3
         bassline study show nightly --margin 10
     """
-    ctx, found = find_row(repository.find_study, reference)
+    ctx, found = open_and_find_row(repository.find_study, reference)
     study_report.print_study(study_report.build_study_document(ctx, found.id, budget, margin / 100), json_file)
 
 
@@ -152,7 +148,7 @@ def resume(reference: str, json_file: str | None, quiet: QuietChoice) -> None:
     Example:
         bassline study resume 01a1fde0
     """
-    ctx, found = find_row(repository.find_study, reference)
+    ctx, found = open_and_find_row(repository.find_study, reference)
     limit_s = quiet.get_limit_s(find_quiet_limit(found.runs))
     with foreground.hold_workers(ctx, "study resume") as site:
         service.resume(ctx, found.id, **site.options)

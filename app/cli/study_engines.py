@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
 import click
 
-from app.cli import common, foreground, handover, study_report
+from app.cli import common, foreground, study_report
 from app.cli.options import CommaSeparated, QuietChoice, add_given_options, add_quiet_options, parse_options
 from app.core.context import Context
 from app.core.errors import BadInputError, ConflictError
@@ -117,7 +116,7 @@ def _cross_options(
     return crossed.tables
 
 
-def _run_or_resume(ctx: Context, spec: StudySpec, found: EngineArms, resumed: str | None) -> Any:
+def _run_or_resume(ctx: Context, spec: StudySpec, found: EngineArms, resumed: str | None) -> uuid.UUID:
     """Runs or resumes the study, and stops its servers. Returns its id."""
     study_id = _find_resumed(ctx, spec, resumed) if resumed is not None else None
     if study_id is None:
@@ -133,16 +132,14 @@ def _run_or_resume(ctx: Context, spec: StudySpec, found: EngineArms, resumed: st
             if study_id is not None:
                 service.resume(ctx, study_id, **site.options)
             else:
-                spec = handover.prepare_study_for_server(ctx, spec) if site.server else spec
-                command = shlex.join(["bassline", *sys.argv[1:]])
-                study_id = service.submit(ctx, spec, command=command, **site.options)
+                study_id = site.submit_study(spec, command=common.format_typed_command())
             site.wait_for_study(study_id)
     finally:
         ctx.servers.stop()
     return study_id
 
 
-def _find_resumed(ctx: Context, spec: StudySpec, reference: str) -> Any:
+def _find_resumed(ctx: Context, spec: StudySpec, reference: str) -> uuid.UUID:
     with ctx.database.read() as session:
         study = repository.find_study(session, reference)
         stored = [(arm.name, arm.run.target) for arm in study.arms]

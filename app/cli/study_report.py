@@ -6,6 +6,7 @@ import uuid
 
 from app.cli import common
 from app.core.context import Context
+from app.core.errors import BasslineError
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.runs.documents import to_plain_json
 from app.studies import documents, progress, report
@@ -53,7 +54,7 @@ def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None, margin:
     study = document.study
     if study.state is not RunState.FINISHED:
         errors = "; ".join(dict.fromkeys(arm.error for arm in document.arms if arm.error))
-        raise common.build_failure(f"the study ended as {study.state}: {errors or 'see `bassline study show`'}")
+        raise BasslineError(f"the study ended as {study.state}: {errors or 'see `bassline study show`'}")
 
 
 def _describe_budget(document: StudyDocument) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from decoding.training.statements import Statement
 
 _MARK = "\N{OBJECT REPLACEMENT CHARACTER}"
-_BEGINNING = "Write a Python function that"
+_INSTRUCTION_START = "Write a Python function that"
 
 
 def list_evaluated_texts(ctx: Context) -> list[str]:
@@ -30,7 +30,7 @@ def list_evaluated_texts(ctx: Context) -> list[str]:
         return ["".join(part or "" for part in row) for row in rows]
 
 
-def build_asking(tokenizer: Any, *, has_chat_template: bool) -> PromptBuilder:
+def build_prompt_builder(tokenizer: Any, *, has_chat_template: bool) -> PromptBuilder:
     """How to ask a model: in the chat form that evaluations use, with instructions as messages, or as open code."""
     from decoding.training.collection import PromptBuilder, RenderedPrompt  # noqa: PLC0415 (imports torch)
 
@@ -54,7 +54,7 @@ def build_asking(tokenizer: Any, *, has_chat_template: bool) -> PromptBuilder:
     if not has_chat_template:
         return PromptBuilder(render)
     before = tokenizer.apply_chat_template([{"role": "user", "content": _MARK}], tokenize=False).partition(_MARK)[0]
-    return PromptBuilder(render, before + _BEGINNING, _BEGINNING)
+    return PromptBuilder(render, before + _INSTRUCTION_START, _INSTRUCTION_START)
 
 
 def iterate_statements(seed: int) -> Iterator[Statement]:

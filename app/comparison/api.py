@@ -11,8 +11,8 @@ from app.comparison.documents import ComparisonDocument
 from app.comparison.pair import compare_runs, load_stored_run
 from app.runs import repository
 from app.web.http.operations import declare_operation
+from app.web.http.request_context import get_session
 from app.web.http.schemas import Budget, Margin, RequestModel
-from app.web.http.web import get_session
 from evaluation.decisions import MARGIN
 
 bp = Blueprint("overlay_api", __name__, url_prefix="/api/v1")

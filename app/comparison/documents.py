@@ -71,7 +71,7 @@ class ComparisonDocument(ResponseModel):
     @classmethod
     def from_comparison(cls, compared: RunComparison) -> Self:
         """Two runs, as `GET /compare` and `bassline runs compare --json` show them."""
-        return cls.of(
+        return cls.from_row(
             compared,
             pass_first=_describe(compared.first),
             pass_all=_describe(compared.all),
@@ -84,4 +84,4 @@ class ComparisonDocument(ResponseModel):
 def _describe(one: PairedFigure) -> PairedDifference:
     undecided = {"verdict": "undecided", "tasks_to_decide": None} if one.withheld else {}
     decided = {name: getattr(one.decision, name) for name in DECISION_FIELDS}
-    return PairedDifference.of(one.paired, withheld=one.withheld, **decided | undecided)
+    return PairedDifference.from_row(one.paired, withheld=one.withheld, **decided | undecided)

@@ -24,7 +24,7 @@ from app.runs.options import get_options
 from app.runs.outcomes import read_tasks
 from app.runs.presentation import build_squares
 from app.runs.schemas import RunOptions
-from app.web.http.web import get_session
+from app.web.http.request_context import get_session
 from app.web.ui.charts import comparison
 from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw_comparison, find_slider_budgets
 from app.web.ui.display import FAILURE_SIGNS

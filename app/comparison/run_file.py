@@ -79,19 +79,19 @@ def format_run_file(session: Session, run: Run) -> str:
     """The text of the file."""
     document = build_run_document(run)
     tasks = [
-        _Task.of(
+        _Task.from_row(
             row,
             task_id=row.task.task_id,
-            samples=[_Sample.of(sample, finished_s=get_finish_time(sample)) for sample in row.samples],
+            samples=[_Sample.from_row(sample, finished_s=get_finish_time(sample)) for sample in row.samples],
         )
         for row in load_tasks_without_texts(session, run.id)
     ]
     file = _RunFile(
         bassline="run-1",
-        run=_StoredRun.of(document.run),
+        run=_StoredRun.from_row(document.run),
         figures=document.figures,
         tasks=tasks,
-        calibrations=tuple(map(_Calibration.of, run.calibrations)),
+        calibrations=tuple(map(_Calibration.from_row, run.calibrations)),
     )
     return file.model_dump_json(indent=1) + "\n"
 

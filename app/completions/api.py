@@ -17,8 +17,8 @@ from app.runs.documents import CompletionDocument, build_run_document, build_sam
 from app.web.http import disconnect
 from app.web.http.disconnect import ClientDisconnected
 from app.web.http.operations import EVENTS, JSON, declare_operation
+from app.web.http.request_context import get_context
 from app.web.http.security import require_scope
-from app.web.http.web import get_context
 
 bp = Blueprint("complete_api", __name__, url_prefix="/api/v1")
 

@@ -16,8 +16,8 @@ from app.core.events.texts import TextAssembler
 from app.core.states import Scope
 from app.runs.forms import map_field_error
 from app.samples.models import FINISHED_REASONS
+from app.web.http.request_context import get_context, get_session
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, get_session
 
 bp = Blueprint("complete", __name__)
 PageResponse = Response | tuple[str, int]

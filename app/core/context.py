@@ -12,11 +12,11 @@ from app.core import ports
 from app.core.broker import broker
 from app.core.broker.broker import Broker
 from app.core.broker.turns import TurnScheduler
-from app.core.db.archives import read_archive
+from app.core.caller_pool import CallerPool
+from app.core.db.archives import read_project_archive
 from app.core.db.database import Database
 from app.core.engines import EnginePool
 from app.core.events.bus import EventBus, create_event_bus
-from app.core.events.caller_pool import CallerPool
 from app.core.remote.servers import CommandServers
 from app.core.settings import WEB_DOWNLOADS, Settings, load_settings
 from app.core.states import WorkStep
@@ -70,7 +70,9 @@ def make_context(settings: Settings | None = None) -> Context:
     if settings.trusted_code:
         os.environ[trusted_code.VARIABLE] = settings.trusted_code
     database = Database(settings.database)
-    grader = functools.partial(ports.SandboxGrader, settings.packages, functools.partial(read_archive, database))
+    grader = functools.partial(
+        ports.SandboxGrader, settings.packages, functools.partial(read_project_archive, database)
+    )
     return Context(settings, database, create_event_bus(settings.events), make_grader=grader)
 
 

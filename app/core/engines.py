@@ -42,7 +42,7 @@ class EnginePool:
     def __init__(self, memory: EngineMemory) -> None:
         self._memory = memory
         self._lock = threading.Lock()
-        self._held: list[EngineSlot] = []  # least recently used first
+        self._slots: list[EngineSlot] = []  # least recently used first
         self._in_use: dict[int, EngineConfig] = {}  # by thread
         self._sizes: dict[EngineConfig, Mapping[Any, int]] = {}  # of all engines ever loaded
         self._proven_limit: int | None = None  # the bytes in memory when there was no room for more
@@ -58,7 +58,7 @@ class EnginePool:
     def list_configs(self) -> Collection[EngineConfig]:
         """The configurations whose engines this thread holds: getting one of them takes no time."""
         with self._lock:
-            return {held.config for held in self._held if held.thread == threading.get_ident()}
+            return {slot.config for slot in self._slots if slot.thread == threading.get_ident()}
 
     def fits(self, configs: Iterable[EngineConfig]) -> bool:
         """Whether engines for all of these stay in memory together, so that taking turns costs no loading.
@@ -67,7 +67,7 @@ class EnginePool:
         known counts as nothing, so ask again after loading. Imports torch: only workers ask.
         """
         with self._lock:
-            sizes = self._sizes | {held.config: held.parts for held in self._held if held.engine is not None}
+            sizes = self._sizes | {slot.config: slot.parts for slot in self._slots if slot.engine is not None}
         parts = {config: sizes.get(config) or self._memory.estimate_parts(config) for config in configs}
         known = {config: each for config, each in parts.items() if each}
         return all(_sum_memory(known.values()) <= self._limit(config) for config in known)
@@ -75,13 +75,13 @@ class EnginePool:
     def drop(self) -> None:
         """Forgets this thread's engines, so that their memory can be used."""
         with self._lock:
-            self._held = [held for held in self._held if held.thread != threading.get_ident()]
+            self._slots = [slot for slot in self._slots if slot.thread != threading.get_ident()]
             self._in_use.pop(threading.get_ident(), None)
 
     def describe_loaded(self) -> tuple[list[str], str] | None:
         """(targets, the last used first; device of that one) of this process's engines, or None."""
         with self._lock:
-            engines = [(held.config, held.engine) for held in reversed(self._held) if held.engine is not None]
+            engines = [(slot.config, slot.engine) for slot in reversed(self._slots) if slot.engine is not None]
         if not engines:
             return None
         config, engine = engines[0]
@@ -91,23 +91,23 @@ class EnginePool:
     def get_loading_target(self) -> str | None:
         """The target that some thread of this process is loading, or None."""
         with self._lock:
-            return next((held.config.target for held in self._held if held.engine is None), None)
+            return next((slot.config.target for slot in self._slots if slot.engine is None), None)
 
     def _use(self, config: EngineConfig) -> Engine | None:
         """This thread's engine for `config`, now the last used, or None."""
         thread = threading.get_ident()
         with self._lock:
             self._in_use[thread] = config
-            for held in self._held:
-                if (held.thread, held.config) == (thread, config):
-                    self._held.remove(held)
-                    self._held.append(held)
-                    return held.engine
+            for slot in self._slots:
+                if (slot.thread, slot.config) == (thread, config):
+                    self._slots.remove(slot)
+                    self._slots.append(slot)
+                    return slot.engine
         return None
 
     def _load(self, new: EngineSlot, load: Callable[[], Engine]) -> Engine:
         with self._lock:
-            self._held.append(new)
+            self._slots.append(new)
         try:
             if self._sum_other_bytes(new):
                 expected = self._memory.estimate_parts(new.config)
@@ -117,7 +117,7 @@ class EnginePool:
             engine = self._load_or_retry(new, load)
         except BaseException:
             with self._lock:
-                self._held.remove(new)
+                self._slots.remove(new)
             raise
         with self._lock:
             new.engine = engine
@@ -141,14 +141,14 @@ class EnginePool:
     def _sum_other_bytes(self, new: EngineSlot) -> int:
         """The bytes that all other engines take."""
         with self._lock:
-            return _sum_memory(held.parts for held in self._held if held is not new)
+            return _sum_memory(slot.parts for slot in self._slots if slot is not new)
 
     def _limit(self, config: EngineConfig) -> int:
         limit = self._memory.limit(config)
         return limit if self._proven_limit is None else min(limit, self._proven_limit)
 
     def _make_room(self, new: EngineSlot, limit: int) -> bool:
-        """Drops engines until `limit` bytes are held, with `new`, or no other may go. Returns whether any went."""
+        """Drops engines until at most `limit` bytes, with `new`, stay or no other may go. Returns whether any went."""
         with self._lock:
             went = self._drop_unused(new, limit)
         if went:
@@ -156,21 +156,21 @@ class EnginePool:
         return went
 
     def _drop_unused(self, new: EngineSlot, limit: int) -> bool:
-        staying = [held for held in self._held if held is new or self._is_in_use(held)]
-        kept = {part for held in staying for part in held.parts}
-        rest = list(self._held)
-        for held in self._held:
-            if _sum_memory(each.parts for each in rest) <= limit:
+        protected = [slot for slot in self._slots if slot is new or self._is_in_use(slot)]
+        protected_parts = {part for slot in protected for part in slot.parts}
+        remaining = list(self._slots)
+        for slot in self._slots:
+            if _sum_memory(each.parts for each in remaining) <= limit:
                 break
-            # One whose parts stay in memory for others frees nothing.
-            if held not in staying and any(n for part, n in held.parts.items() if part not in kept):
-                rest.remove(held)
-        went = len(rest) < len(self._held)
-        self._held = rest
+            frees_memory = any(n for part, n in slot.parts.items() if part not in protected_parts)
+            if frees_memory and slot not in protected:
+                remaining.remove(slot)
+        went = len(remaining) < len(self._slots)
+        self._slots = remaining
         return went
 
-    def _is_in_use(self, held: EngineSlot) -> bool:
-        return held.thread != threading.get_ident() and self._in_use.get(held.thread) == held.config
+    def _is_in_use(self, slot: EngineSlot) -> bool:
+        return slot.thread != threading.get_ident() and self._in_use.get(slot.thread) == slot.config
 
 
 def _sum_memory(engines: Iterable[Mapping[Any, int]]) -> int:

@@ -41,7 +41,7 @@ def configure(settings: Settings) -> None:
         last += [structlog.processors.format_exc_info, hide_secrets, structlog.processors.JSONRenderer(default=str)]
     else:
         plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-        last += [structlog.processors.format_exc_info, hide_secrets, escape_controls, plain]
+        last += [structlog.processors.format_exc_info, hide_secrets, escape_event, plain]
     # Celery configures loggers again that already have their own output: a line must not be nested in another.
     handler = logging.StreamHandler(sys.__stderr__ if isinstance(sys.stderr, _LogStream) else sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
@@ -114,7 +114,7 @@ def hide_secrets(_logger: object, _method: str, event: MutableMapping[str, Any])
     return event
 
 
-def escape_controls(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def escape_event(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A processor: escapes control characters; only a traceback keeps its line breaks."""
     for name, value in event.items():
         if isinstance(value, str):

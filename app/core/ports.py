@@ -42,7 +42,7 @@ class Engine(Protocol):
 
     @property
     def infill_format(self) -> InfillFormat | None:
-        """How a model that can fill a gap is asked to, else None."""
+        """How to ask the model to fill a gap; None if it cannot."""
 
     def generate(
         self, request: Request, on_update: OnUpdate | None = None, should_cancel: ShouldCancel | None = None
@@ -205,7 +205,7 @@ class SandboxGrader:
         """The tier in force, the Python that programs run on, and the packages that they may import."""
         facts = self._sandbox.describe()
         packages = f", {facts['packages']}" if facts["packages"] else ""
-        return f"{self._sandbox.tier}, Python {facts['python']}{packages}"[-200:]
+        return f"{self._sandbox.tier_name}, Python {facts['python']}{packages}"[-200:]
 
     def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
         """Yields (position, verdict) of each (program, task), in order of completion."""

@@ -15,7 +15,7 @@ PACKAGES = ("bassline", "torch", "transformers", "triton", "celery", "sqlalchemy
 @cache
 def get_process_provenance() -> dict[str, str | int | None]:
     """Package versions, Python, host platform, CPU count and git commit (None outside a checkout)."""
-    versions: dict[str, str | int | None] = {f"{name}_version": _get_version(name) for name in PACKAGES}
+    versions: dict[str, str | int | None] = {f"{name}_version": get_version(name) for name in PACKAGES}
     return {
         **versions,
         "python": platform.python_version(),
@@ -31,9 +31,10 @@ def describe_machine() -> dict[str, str | int | None]:
     return {key: get_process_provenance()[key] for key in ("cpu", "cpu_count")}
 
 
-def _get_version(name: str) -> str | None:
+def get_version(package: str) -> str | None:
+    """The installed version, None if there is none."""
     try:
-        return metadata.version(name)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
 

@@ -28,8 +28,8 @@ from app.core.states import Scope
 
 MIN_BUDGET_S, MAX_BUDGET_S = 1e-6, 600.0  # per task; curves are drawn over the logarithm
 WEB_DOWNLOADS = 12  # that a web process sends at a time, a third of them to one caller
-WEB_THREADS = 96  # of a web process: more than max_streams, max_views and WEB_DOWNLOADS, so that pages stay reachable
-SWEEP_INTERVAL_S = 3600.0  # between two deletions of expired data
+WEB_THREADS = 96  # of a web process: above the defaults of max_streams + max_views + WEB_DOWNLOADS
+RETENTION_INTERVAL_S = 3600.0  # between two deletions of expired data
 BYTES = re.compile(r"[\d.]+ ?\w*")
 LOCAL_ISSUERS = {("http", host) for host in ("127.0.0.1", "localhost", "::1")}
 MEMORY_BROKER = "memory://"
@@ -81,7 +81,10 @@ class Settings(BaseSettings):
         "`registered cached` where tokens are required, else all (*)",
     )
     max_streams: int = Field(
-        48, ge=1, le=256, description="completions that a web process waits for; with max_views below its threads"
+        48,
+        ge=1,
+        le=256,
+        description="completions that a web process waits for; together with max_views fewer than its threads",
     )
     max_views: int = Field(
         24, ge=1, le=256, description="live views of runs that a web process serves, a third of them to one caller"

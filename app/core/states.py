@@ -81,7 +81,7 @@ class Failure(enum.StrEnum):
 
 
 class WorkStep(enum.Enum):
-    """The two steps of a job: (state it waits in, state while claimed, failure if it raises)."""
+    """The two steps of a run's task: (state it waits in, state while claimed, failure if it raises)."""
 
     DECODE = (TaskState.QUEUED, TaskState.DECODING, Failure.DECODING)
     GRADE = (TaskState.DECODED, TaskState.GRADING, Failure.GRADING)

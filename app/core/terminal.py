@@ -14,7 +14,7 @@ WIDTH = 120  # for output that is not a terminal: results are never narrower tha
 
 
 def escape_control(text: str, kept: str = KEPT) -> str:
-    r"""The text with every character that a terminal might obey or hide in Python's notation, as in `\x1b`.
+    r"""The text with every character that a terminal might obey or hide, in Python's notation, as in `\x1b`.
 
     Those are control characters but for `kept`, marks of writing direction and other invisible formatting, lone
     surrogates, and line separators.

@@ -15,9 +15,9 @@ from app.core.states import DatasetKind, Scope
 from app.datasets import deletion, repository, service
 from app.web.http.operations import declare_operation
 from app.web.http.paging import DIGITS, PageQuery, split_rows
+from app.web.http.request_context import get_context, get_session
 from app.web.http.schemas import RequestModel, ResponseModel
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, get_session
 
 bp = Blueprint("datasets_api", __name__, url_prefix="/api/v1")
 
@@ -96,7 +96,7 @@ def index(query: PageQuery) -> DatasetPage:
     """Stored datasets. A built-in one is stored on first use."""
     rows = repository.load_datasets_page(get_session(), limit=query.limit + 1, before=query.parse_id())
     page, following = split_rows(rows, query, lambda dataset: str(dataset.id))
-    return DatasetPage(datasets=[DatasetDocument.of(dataset) for dataset in page], next=following)
+    return DatasetPage(datasets=[DatasetDocument.from_row(dataset) for dataset in page], next=following)
 
 
 @bp.post("/datasets")
@@ -109,7 +109,7 @@ def import_(form: DatasetImportForm) -> tuple[DatasetDocument, dict[str, str]]:
     """
     origin = form.file.filename or "file"
     dataset = service.import_bytes(get_context(), form.file.read(), form.name or origin.split(".")[0], origin)
-    return DatasetDocument.of(dataset), {"Location": url_for("datasets_api.show", dataset_id=dataset.id)}
+    return DatasetDocument.from_row(dataset), {"Location": url_for("datasets_api.show", dataset_id=dataset.id)}
 
 
 @bp.get("/datasets/<uuid:dataset_id>")
@@ -120,11 +120,11 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     (after,) = query.parse_numbers(DIGITS) or (None,)
     rows = repository.load_tasks_page(get_session(), dataset_id, limit=query.limit + 1, after=after)
     page, following = split_rows(rows, query, lambda task: str(task.position))
-    checks = [CheckDocument.of(check) for check in repository.load_checks(get_session(), dataset_id)]
+    checks = [CheckDocument.from_row(check) for check in repository.load_checks(get_session(), dataset_id)]
     use = repository.find_field_use(get_session(), dataset_id)
     fields = {"judged_by": dict(use.judged_by), "not_used": dict(use.not_used)}
-    return DatasetWithTasks.of(
-        dataset, **fields, checks=checks, tasks=[TaskDocument.of(task) for task in page], next=following
+    return DatasetWithTasks.from_row(
+        dataset, **fields, checks=checks, tasks=[TaskDocument.from_row(task) for task in page], next=following
     )
 
 

@@ -60,15 +60,15 @@ class CheckDataset(Handler):
 
     kind = KIND
 
-    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
+    def run(self, job: BackgroundJob, attempt: JobAttempt) -> dict[str, Any]:
         """Judges what is left, and stores a step at a time."""
-        ctx, grader = step.ctx, step.ctx.make_grader()
+        ctx, grader = attempt.ctx, attempt.ctx.make_grader()
         dataset_id = uuid.UUID(job.arguments["dataset_id"])
         with ctx.database.read() as session:
             tasks = [
                 to_evaluation_task(t) for t in repository.get_dataset(session, dataset_id).tasks if t.canonical_solution
             ]
-        progress = CheckProgress.from_cursor(step.cursor)
+        progress = CheckProgress.from_cursor(attempt.cursor)
         left = [(number, task) for number, task in enumerate(tasks) if number not in progress.judged]
         programs = [(task.build_program(task.canonical_solution), task) for _, task in left]
         for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
@@ -77,15 +77,15 @@ class CheckDataset(Handler):
             if verdict.status != PASSED:
                 progress.failed[task.task_id] = [verdict.status, _describe_fault(verdict)]
                 progress.faults += verdict.status == SANDBOX_ERROR
-            step.report(len(progress.judged), len(tasks), job.message)
-            if (step.seconds >= STEP_S and len(progress.judged) < len(tasks)) or ctx.stopping.is_set():
-                step.cursor = progress.to_cursor()
-                job.message = f"the next one is {tasks[min(step.cursor['next'], len(tasks) - 1)].task_id}"
-                step.save()
+            attempt.report(len(progress.judged), len(tasks), job.message)
+            if (attempt.seconds_since_save >= STEP_S and len(progress.judged) < len(tasks)) or ctx.stopping.is_set():
+                attempt.cursor = progress.to_cursor()
+                job.message = f"the next one is {tasks[min(attempt.cursor['next'], len(tasks) - 1)].task_id}"
+                attempt.save()
         failed = [task.task_id for task in tasks if task.task_id in progress.failed]
         if not progress.faults:
             check = DatasetCheck(dataset_id=dataset_id, sandbox=grader.sandbox, failed=failed)
-            step.on_finish = lambda session: session.add(check)
+            attempt.on_finish = lambda session: session.add(check)
         return {"failed": failed, "faults": {task_id: progress.failed[task_id] for task_id in failed}}
 
     def describe_loss(self, job: BackgroundJob) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from app.background.handlers import JobAttempt
 from app.background.work import hold_command
 from app.core.context import Context
-from app.core.db.archives import store_archives
+from app.core.db.archives import store_project_archives
 from app.core.errors import BadInputError
 from app.core.ports import Grader
 from app.core.states import PASSED
@@ -57,8 +57,8 @@ def build_dataset(
     Raises evaluation's ProjectError, and ConflictError where another process makes the same.
     """
     state = find_state(ctx.settings.data_dir / "from-code", sandbox, project, commands, options, environment)
-    with hold_command(ctx, "build_from_code", project.name, state.folder.name) as step:
-        reporting = _ReportingWatcher(watcher, step)
+    with hold_command(ctx, "build_from_code", project.name, state.folder.name) as attempt:
+        reporting = _ReportingWatcher(watcher, attempt)
         return run.build_dataset(
             sandbox, project, commands, state, options, reporting, ctx.settings.exec_workers, environment
         )
@@ -110,7 +110,7 @@ class _ReportingWatcher:
     """Reports progress to the user and to the job, which may be cancelled."""
 
     watcher: Watcher
-    step: JobAttempt
+    attempt: JobAttempt
 
     def on_recording(self, command: Sequence[str], seconds: float) -> None:
         self.watcher.on_recording(command, seconds)
@@ -125,14 +125,14 @@ class _ReportingWatcher:
         self._report(done, total, "functions")
 
     def _report(self, done: int, total: int, what: str) -> None:
-        self.step.report(done, total, what)
-        self.step.require_wanted()
+        self.attempt.report(done, total, what)
+        self.attempt.require_wanted()
 
 
 def store_datasets(ctx: Context, finished: FinishedDataset, name: str) -> list[Dataset]:
     """The stored datasets: completion form, infilling form."""
     if finished.suite.files is not None and any(row.get("project_tests") for row in finished.result.completion):
-        store_archives(ctx.database, finished.suite.files.archives)
+        store_project_archives(ctx.database, finished.suite.files.archives)
     files = {name: finished.build_completion_file(), name + INFILL: finished.build_infilling_file()}
     left_out = list_left_out(finished)
     coverage = finished.compute_coverage().to_json()

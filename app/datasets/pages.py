@@ -13,8 +13,8 @@ from app.core.states import DatasetKind, Scope
 from app.datasets import deletion, repository, service
 from app.datasets.field_use import summarize_fields
 from app.web.http.limits import UPLOAD_BYTES
+from app.web.http.request_context import get_context, get_session
 from app.web.http.security import may_use, require_scope
-from app.web.http.web import get_context, get_session
 from app.web.ui.form_errors import label_field
 
 bp = Blueprint("datasets", __name__)

@@ -37,23 +37,23 @@ class TranslateDataset(Handler):
 
     kind = "translate_dataset"
 
-    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
+    def run(self, job: BackgroundJob, attempt: JobAttempt) -> dict[str, Any]:
         """Goes on with the first task that is not translated. The result has the report of each language."""
-        ctx, names = step.ctx, job.arguments["names"]
+        ctx, names = attempt.ctx, job.arguments["names"]
         sandbox = detect_sandbox(ctx.settings.packages, "so no solution can be run")
         languages = [(each, each.toolchain.find()) for each in map(registry.load_language, names)]
         with ctx.database.read() as session:
             source = repository.get_dataset(session, uuid.UUID(job.arguments["dataset_id"]))
             tasks = [service.to_evaluation_task(task) for task in source.tasks]
-        parts = step.cursor.setdefault("parts", dict.fromkeys(names, _EMPTY))
-        step.report(step.cursor.setdefault("next", 0), len(tasks), "tasks")
-        while (first := step.cursor["next"]) < len(tasks):
+        parts = attempt.cursor.setdefault("parts", dict.fromkeys(names, _EMPTY))
+        attempt.report(attempt.cursor.setdefault("next", 0), len(tasks), "tasks")
+        while (first := attempt.cursor["next"]) < len(tasks):
             chunk = tasks[first : first + CHUNK]
             for made in translate(sandbox, chunk, languages, workers=ctx.settings.exec_workers):
                 parts[made.language] = _add_translation(parts[made.language], made)
-            step.cursor["next"] = first + len(chunk)
-            step.report(step.cursor["next"], len(tasks), "tasks")
-            step.save()
+            attempt.cursor["next"] = first + len(chunk)
+            attempt.report(attempt.cursor["next"], len(tasks), "tasks")
+            attempt.save()
         return {"reports": [_store(ctx, name, language, parts[language]) for language, name in names.items()]}
 
 

@@ -7,24 +7,23 @@ import time
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from app.core.provenance import get_version
 from app.doctor.finding import Finding
 from app.jobs.work import machine_use
 from app.runs.clock import MAX_LOST_SHARE
 from app.web.ui.units import format_percent
+from evaluation.datasets import PYTHON
+from evaluation.languages import registry
+from evaluation.languages.base import ToolchainError
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 
 if TYPE_CHECKING:
     import torch
-from typing import Any
-
-from evaluation.datasets import PYTHON
-from evaluation.languages import registry
-from evaluation.languages.base import ToolchainError
 
 MEASURE_S = 0.5
 SHOWN_PACKAGES = ("torch", "transformers", "triton")
@@ -136,14 +135,6 @@ def check_sandbox() -> Iterator[Finding]:
         yield Finding(f"sandbox {tier}", "ok", what + (", used" if held == [tier] else ""))
     for tier, why in refused.items():
         yield Finding(f"sandbox {tier}", "warn" if held else "fail", why, TIERS[tier])
-
-
-def get_version(package: str) -> str | None:
-    """The installed version, None if there is none."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def list_languages() -> list[dict[str, Any]]:

@@ -20,12 +20,13 @@ from app.core.settings import Settings
 from app.doctor.finding import Finding
 from app.language_models import service
 from app.monitoring import health
-from app.monitoring.health import LEAST_BYTES
 from decoding.models import fetch
 from decoding.models.progress import format_bytes
 from decoding.models.registry import KnownModel
 from kernels.cache import cache_folder
 
+DEMO = "qwen2.5-coder-0.5b"  # the model of `make demo`
+FEW_BYTES = 1_000_000_000
 UPGRADE = "Run `bassline db upgrade`."
 
 
@@ -71,11 +72,7 @@ def check_workers(settings: Settings) -> Iterator[Finding]:
         return
     found = Database(settings.database)
     try:
-        fault = (
-            "not asked: the database is at fault"
-            if health.find_database_fault(found)
-            else health.find_workers_fault(found)
-        )
+        fault = health.NOT_ASKED if health.find_database_fault(found) else health.find_workers_fault(found)
     finally:
         found.dispose()
     if fault:
@@ -87,8 +84,6 @@ def check_workers(settings: Settings) -> Iterator[Finding]:
 def _check_schema(at: str | None, head: str, *, upgraded_at_start: bool) -> Finding:
     if at == head:
         return Finding("schema", "ok", at)
-    if at is not None and at > head:
-        return Finding("schema", "fail", f"{at} is newer than this version's {head}", "Install the newer Bassline.")
     if at is not None and migrate.is_too_old(at):
         return Finding(
             "schema",
@@ -96,6 +91,8 @@ def _check_schema(at: str | None, head: str, *, upgraded_at_start: bool) -> Find
             f"{at} is older than what this version upgrades",
             f"{UPGRADE[:-1]} of {migrate.LAST_WITH_OLDER} first.",
         )
+    if at is not None and not migrate.is_known(at):
+        return Finding("schema", "fail", f"{at} is newer than this version's {head}", "Install the newer Bassline.")
     what = f"{at or 'empty'}, this version needs {head}"
     if upgraded_at_start:
         return Finding("schema", "warn", f"{what}: the next start upgrades it", f"Make a copy first. {UPGRADE}")
@@ -109,10 +106,6 @@ def _try_to_write(found: Database) -> None:
             connection.exec_driver_sql("PRAGMA busy_timeout=2000")
         connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
         connection.rollback()
-
-
-DEMO = "qwen2.5-coder-0.5b"  # the model of `make demo`
-FEW_BYTES = 1_000_000_000
 
 
 def check_models(settings: Settings) -> Iterator[Finding]:
@@ -145,7 +138,7 @@ def check_disks(settings: Settings) -> Iterator[Finding]:
     yield _check_disk("cache", cache, needed, "BASSLINE_CACHE_DIR", written=needed > 0)
     file = Database(settings.database).file
     if file is not None:
-        yield _check_disk("data", file.parent, LEAST_BYTES, "BASSLINE_DATA_DIR", written=True)
+        yield _check_disk("data", file.parent, health.LEAST_BYTES, "BASSLINE_DATA_DIR", written=True)
 
 
 def _check_disk(part: str, folder: Path, needed: int, variable: str, *, written: bool) -> Finding:

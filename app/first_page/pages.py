@@ -25,7 +25,7 @@ from app.runs.forms import parse_budget
 from app.runs.labels import assign_series
 from app.runs.repository import RunFilter, count_runs
 from app.studies.loading import has_unloaded_reference
-from app.web.http.web import get_context, get_session, get_singleton
+from app.web.http.request_context import get_context, get_session, get_singleton
 from app.web.ui.charts.axes import HALF
 from app.web.ui.charts.chart import Chart, ChartCurve
 from app.web.ui.charts.curves import draw_pass_curves

@@ -14,7 +14,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from app.background import leases
-from app.background.leases import Lease, Ownership, StopReason
+from app.background.leases import Lease, RowClaim, StopReason
 from app.core.context import Context
 from app.core.db.clock import clamp_end_to_start
 from app.core.db.types import get_utc_time
@@ -28,7 +28,7 @@ from app.runs.policy import Policy, get_policy
 class Claim:
     """The right to write to a job until the lease runs out. `position` is the task's place in its run, from 0."""
 
-    ownership: Ownership
+    row_claim: RowClaim
     run_id: uuid.UUID
     task_id: str
     position: int
@@ -38,12 +38,12 @@ class Claim:
     @property
     def run_task_id(self) -> uuid.UUID:
         """The id of the job's row."""
-        return self.ownership.row_id
+        return self.row_claim.row_id
 
     @property
     def attempt(self) -> int:
         """How often the job was claimed, this time included."""
-        return self.ownership.attempt
+        return self.row_claim.attempt
 
 
 def claim_job(ctx: Context, run_task_id: uuid.UUID, step: WorkStep) -> Claim | None:
@@ -58,8 +58,8 @@ def claim_job(ctx: Context, run_task_id: uuid.UUID, step: WorkStep) -> Claim | N
         .exists()
     )
     waits = (RunTask.state == step.waiting, may_work)
-    ownership = leases.claim_row(ctx, RunTask, run_task_id, *waits, state=step.working, started_at=get_utc_time())
-    if ownership is None:
+    row_claim = leases.claim_row(ctx, RunTask, run_task_id, *waits, state=step.working, started_at=get_utc_time())
+    if row_claim is None:
         return None
     with ctx.database.read() as session:
         found = session.execute(
@@ -72,7 +72,7 @@ def claim_job(ctx: Context, run_task_id: uuid.UUID, step: WorkStep) -> Claim | N
     if found is None:
         return None  # the run was deleted a moment ago
     run_id, task_id, position, policy = found
-    return Claim(ownership, run_id, task_id, position, step, get_policy(policy))
+    return Claim(row_claim, run_id, task_id, position, step, get_policy(policy))
 
 
 def make_lease(ctx: Context, claim: Claim) -> Lease:
@@ -87,11 +87,11 @@ def make_lease(ctx: Context, claim: Claim) -> Lease:
             return StopReason.CANCELLED
         return None if state == RunState.RUNNING else StopReason.INTERRUPTED
 
-    return Lease(ctx, claim.ownership, find_stop)
+    return Lease(ctx, claim.row_claim, find_stop)
 
 
 def release(session: Session, claim: Claim, state: TaskState, **values: Any) -> None:
-    """Leaves the job in `state`, ownership by nobody. Raises LostClaimError, which rolls the unit of work back.
+    """Leaves the job in `state`, owned by nobody. Raises LostClaimError, which rolls the unit of work back.
 
     Its end is never earlier than its start, whatever the clock does in between.
     """
@@ -100,4 +100,4 @@ def release(session: Session, claim: Claim, state: TaskState, **values: Any) -> 
         values["finished_at"] = (
             max(finished_at, started_at) if started_at else clamp_end_to_start(RunTask.started_at, finished_at)
         )
-    claim.ownership.release(session, state=state, **values)
+    claim.row_claim.release(session, state=state, **values)

@@ -32,11 +32,11 @@ HANDOVER_S = 1.0  # between looks for runs that another process handed over
 class EmbeddedWorkers:
     """Workers in this process, as a context manager: inside, enqueued runs are processed.
 
-    `purpose` is the command, for the error that another process gets. `foreground` is for a process that works only
+    `purpose` is the command, for the error that another process gets. `pinned_only` is for a process that works only
     runs pinned to itself (`bassline eval`): it leaves all others waiting.
     """
 
-    def __init__(self, ctx: Context, purpose: str, *, foreground: bool = False) -> None:
+    def __init__(self, ctx: Context, purpose: str, *, pinned_only: bool = False) -> None:
         self._ctx = ctx
         self._lock = DatabaseLock(ctx.database.file, purpose)
         self._broker = MemoryBroker()
@@ -44,9 +44,9 @@ class EmbeddedWorkers:
         self._threads = [
             RepeatingThread("worker-gpu", partial(self._process_messages, queues.GPU), retry_s=POLL_S),
             RepeatingThread("worker-exec", partial(self._process_messages, queues.SANDBOX), retry_s=POLL_S),
-            reaper.make_reaper_thread(ctx, pinned_only=foreground),
+            reaper.make_reaper_thread(ctx, pinned_only=pinned_only),
         ]
-        if not foreground:
+        if not pinned_only:
             self._threads.append(RepeatingThread("handover", self._enqueue_handed_over, retry_s=HANDOVER_S))
 
     def __enter__(self) -> Self:

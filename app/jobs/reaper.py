@@ -19,10 +19,10 @@ from app.core.broker import queues
 from app.core.broker.broker import Message
 from app.core.context import Context
 from app.core.db.clock import build_database_time
-from app.core.db.database import call_after_commit, has_updated, log_failure
+from app.core.db.database import call_after_commit, execute_update, log_failure
 from app.core.db.threads import RepeatingThread
 from app.core.db.types import get_utc_time
-from app.core.settings import SWEEP_INTERVAL_S
+from app.core.settings import RETENTION_INTERVAL_S
 from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState, WorkStep
 from app.datasets.models import Task
 from app.jobs import retention
@@ -33,12 +33,19 @@ from app.runs.policy import build_waiting_condition, find_policy, list_policies
 from app.workers.models import Worker
 from app.workers.service import compute_silence_limit
 
-_LOST = f"{Failure.WORKER_LOST}: the worker stopped answering three times"
+_LOST = f"{Failure.WORKER_LOST}: the worker stopped answering {MAX_ATTEMPTS} times in a row"
 LOADING_LOST = f"{_LOST} while it loaded the model: is its memory enough?"
 LOADED_LOST = f"{_LOST} after it had loaded the model and before it decoded a first task: see its log"
 UNKNOWN_LOST = f"{_LOST} before it decoded a first task: see its log"
 DECODING_LOST = f"{_LOST} while it decoded this task"
 GRADING_LOST = f"{_LOST} while it graded this task"
+MAX_SENT = 500  # messages sent again in one sweep to an empty queue
+MAX_SENT_BESIDE = 20  # and to one in which messages wait
+PATIENCE = 10  # times longer a job waits for its message while others are in its queue
+OWNER_GONE = "the process that worked on this run has gone"
+WORKING = tuple(step.working for step in WorkStep)
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
 
 
 def describe_loss(session: Session, row: RunTask, run: Run, step: WorkStep) -> str:
@@ -58,21 +65,12 @@ def describe_loss(session: Session, row: RunTask, run: Run, step: WorkStep) -> s
     return LOADED_LOST if loaded else UNKNOWN_LOST
 
 
-MAX_SENT = 500  # messages sent again in one sweep to an empty queue
-MAX_SENT_BESIDE = 20  # and to one in which messages wait
-PATIENCE = 10  # times longer a job waits for its message while others are in its queue
-OWNER_GONE = "the process that worked on this run has gone"
-WORKING = tuple(step.working for step in WorkStep)
-T = TypeVar("T")
-log = structlog.get_logger(__name__)
-
-
 def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     """One sweep. `pinned_only` is for `bassline eval`, which touches no runs but those pinned to its process."""
     ours: ColumnElement[bool] = Run.pinned_worker == ctx.worker_name
     if not pinned_only:
         ours = or_(ours, Run.pinned_worker.is_(None))
-        background.send_again(ctx, compute_silence_limit(ctx))
+        background.resend_messages(ctx, compute_silence_limit(ctx))
         recover_each(_find_abandoned_runs(ctx), lambda run_id: transitions.interrupt(ctx, run_id, OWNER_GONE))
     _return_expired(ctx, ours)
     background.return_expired(ctx)
@@ -87,16 +85,16 @@ def make_reaper_thread(ctx: Context, *, pinned_only: bool = False) -> RepeatingT
 
     It has no other work, so no long job keeps lost ones waiting.
     """
-    swept_at = -math.inf
+    deleted_at = -math.inf
 
     def sweep() -> float | None:
-        nonlocal swept_at
+        nonlocal deleted_at
         if ctx.stopping.is_set():
             return None
         reap(ctx, pinned_only=pinned_only)
-        if time.monotonic() - swept_at > SWEEP_INTERVAL_S:
-            retention.sweep(ctx)
-            swept_at = time.monotonic()
+        if time.monotonic() - deleted_at > RETENTION_INTERVAL_S:
+            retention.delete_expired(ctx)
+            deleted_at = time.monotonic()
         return ctx.settings.reap_interval_s
 
     return RepeatingThread("reaper", sweep, retry_s=ctx.settings.reap_interval_s)
@@ -111,7 +109,7 @@ def enqueue_handed_over(ctx: Context) -> None:
     for run_id in run_ids:
         with ctx.database.session() as session:
             unsent = update(Run).where(Run.id == run_id, Run.enqueued_at.is_(None))
-            if has_updated(session, unsent.values(enqueued_at=get_utc_time())):
+            if execute_update(session, unsent.values(enqueued_at=get_utc_time())):
                 call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 
 

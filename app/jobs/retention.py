@@ -22,8 +22,8 @@ from app.runs.policy import is_interactive
 JOBS_KEPT = dt.timedelta(days=30)  # after their end
 
 
-def sweep(ctx: Context) -> None:
-    """Deletes what is past its time. Two processes may sweep at once."""
+def delete_expired(ctx: Context) -> None:
+    """Deletes what is past its time. Two processes may do so at once."""
     for run_id in _find_old_completions(ctx):
         with contextlib.suppress(NotFoundError, ConflictError):  # deleted or resumed in the meantime
             hidden_runs.delete_run(ctx, run_id)

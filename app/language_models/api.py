@@ -11,9 +11,9 @@ from app.language_models.deletion import DeletedModel
 from app.language_models.drafters import DrafterDetails, DrafterDocument
 from app.web.http.operations import declare_operation
 from app.web.http.paging import PageQuery, split_list
+from app.web.http.request_context import get_context, get_session
 from app.web.http.schemas import ResponseModel
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, get_session
 
 bp = Blueprint("models_api", __name__, url_prefix="/api/v1")
 
@@ -48,7 +48,7 @@ class DrafterPage(ResponseModel):
 def index(query: PageQuery) -> ModelPage:
     """The models of the registry. A run may also name hf:owner/name, a folder or a GGUF file."""
     page, following = split_list(service.list_models(), query, lambda model: model.ref)
-    return ModelPage(models=[ModelDocument.of(model) for model in page], next=following)
+    return ModelPage(models=[ModelDocument.from_row(model) for model in page], next=following)
 
 
 @bp.delete("/models/<path:reference>")
@@ -64,7 +64,7 @@ def delete_model(reference: str) -> DeletedModel:
 def drafters_index(query: PageQuery) -> DrafterPage:
     """The trained drafters of this machine, and the published ones. One with a damaged record is left out."""
     page, following = split_list(drafters.list_drafters(get_session()), query, lambda drafter: drafter.slug)
-    return DrafterPage(drafters=[DrafterDocument.of(drafter) for drafter in page], next=following)
+    return DrafterPage(drafters=[DrafterDocument.from_row(drafter) for drafter in page], next=following)
 
 
 @bp.get("/drafters/<slug>")

@@ -15,8 +15,8 @@ from app.core.errors import ConflictError, NotFoundError
 from app.core.states import Scope
 from app.language_models import cached, deletion, drafters, heads
 from app.language_models.drafters import DrafterSpeed
+from app.web.http.request_context import get_context, get_session
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, get_session
 from app.workers import service as workers
 from app.workers.service import is_alive
 

@@ -12,8 +12,8 @@ from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import rank_runs
 from app.web.http.operations import declare_operation
 from app.web.http.paging import split_list
+from app.web.http.request_context import get_session, get_singleton
 from app.web.http.schemas import Budget
-from app.web.http.web import get_session, get_singleton
 
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 

@@ -11,7 +11,7 @@ from app.leaderboard.columns import COLUMNS, format_csv
 from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import MIN_TASKS, rank_runs
 from app.runs.forms import parse_budget
-from app.web.http.web import get_session, get_singleton, parse_ids
+from app.web.http.request_context import get_session, get_singleton, parse_ids
 from app.web.ui.charts.comparison import choose_opening_budget
 from app.web.ui.units import format_exact_seconds
 from evaluation.studies.analysis import list_study_budgets

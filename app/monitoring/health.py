@@ -25,14 +25,14 @@ from app.core.errors import UnavailableError
 from app.core.states import RunState, TaskState, WorkStep
 from app.runs.models import Run, RunTask
 from app.web.http.operations import JSON, declare_operation
+from app.web.http.request_context import get_context, get_singleton
 from app.web.http.schemas import ResponseModel
-from app.web.http.web import get_context, get_singleton
 from app.workers import service as workers
 
 bp = Blueprint("health", __name__, url_prefix="/api/v1/health")
 log = structlog.get_logger(__name__)
 
-DEAF_S = 120.0  # twice the time after which the reaper sends the message of an unclaimed job again
+DEAF_S = 120.0  # twice the silence limit (app/workers/service.py) with the default lease
 LEAST_BYTES = 50_000_000  # free on the disk of a SQLite file: a batch of samples and the write-ahead log
 REUSE_S = 2.0  # for which a readiness is given again
 ANSWER_S = 3.0  # after which the answer is that there was none
@@ -148,14 +148,14 @@ def compute_longest_wait_s(session: Session, step: WorkStep | None, now: dt.date
 def find_database_fault(database: Database) -> str | None:
     """Why the database cannot be read, None if it can and has the newest schema."""
     try:
-        at = migrate.get_current_revision(database)
+        at, newest = migrate.get_current_revision(database), migrate.get_newest_revision()
     except (SQLAlchemyError, UnavailableError) as error:
         return f"cannot be reached: {type(error).__name__}"
-    return (
-        None
-        if at == migrate.get_newest_revision()
-        else f"at schema {at}, the code needs {migrate.get_newest_revision()}: run bassline db upgrade"
-    )
+    try:
+        migrate.require_known(at)
+    except UnavailableError as error:
+        return str(error)
+    return None if at == newest else f"at schema {at}, the code needs {newest}: run bassline db upgrade"
 
 
 def find_storage_fault(database: Database) -> str | None:

@@ -23,7 +23,7 @@ from app.runs.models import Run, RunTask
 from app.runs.policy import is_interactive
 from app.samples.models import Sample
 from app.web.http.operations import declare_operation
-from app.web.http.web import get_session
+from app.web.http.request_context import get_session
 from app.workers import service as workers
 from evaluation.verdicts import Trust
 

@@ -18,9 +18,9 @@ from app.openai.fields import SamplesRequest
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs import event_stream
 from app.web.http import disconnect, problems
+from app.web.http.request_context import get_context, note_retry_after
 from app.web.http.schemas import parse_spec
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, note_retry_after
 
 bp = Blueprint("openai_api", __name__)
 R = TypeVar("R", bound=SamplesRequest)

@@ -27,10 +27,10 @@ from app.runs.quiet import describe_quiet_wait
 from app.runs.schemas import ImportSpec, RunSpec
 from app.web.http.operations import EVENTS, declare_operation
 from app.web.http.paging import DIGITS, PageQuery, split_rows
+from app.web.http.request_context import get_context, get_session
 from app.web.http.responses import send_download
 from app.web.http.schemas import RequestModel
 from app.web.http.security import get_caller, require_scope
-from app.web.http.web import get_context, get_session
 from evaluation.exchange import ExportFormat
 
 bp = Blueprint("runs_api", __name__, url_prefix="/api/v1")
@@ -125,7 +125,7 @@ def show(run_id: uuid.UUID) -> RunWithProgress:
     run = repository.get_run(get_session(), run_id)
     progress = repository.compute_progress(get_session(), run)
     found = build_run_document(run)
-    document = ProgressDocument.of(
+    document = ProgressDocument.from_row(
         progress,
         tasks=progress.by_state,
         tasks_decoded=progress.decoded,
@@ -160,7 +160,7 @@ def curve(run_id: uuid.UUID) -> CurveDocument:
     run = repository.get_run(get_session(), run_id)
     if run.curve is None:
         raise ConflictError(f"the run is {run.state}: its curve is there once it has ended")
-    return CurveDocument.of(run.curve)
+    return CurveDocument.from_row(run.curve)
 
 
 @bp.get("/runs/<uuid:run_id>/export")

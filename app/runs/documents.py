@@ -128,13 +128,13 @@ class CurveDocument(ResponseModel):
 def build_run_document(run: Run) -> RunDocument:
     """The run with its figures."""
     data = run.dataset
-    info = RunInfo.of(run, dataset=data.name, dataset_sha256=data.sha256, dataset_tasks=data.n_tasks)
+    info = RunInfo.from_row(run, dataset=data.name, dataset_sha256=data.sha256, dataset_tasks=data.n_tasks)
     return RunDocument(run=info, figures=run.measured)
 
 
 def build_sample_document(task_id: str, sample: Sample) -> SampleDocument:
     """One sample of the task."""
-    return SampleDocument.of(
+    return SampleDocument.from_row(
         sample,
         task_id=task_id,
         finished_s=get_finish_time(sample),

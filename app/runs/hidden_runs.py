@@ -19,7 +19,7 @@ from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
 from app.background.work import run_job
 from app.core.context import Context
-from app.core.db.database import Database, call_after_commit, has_updated
+from app.core.db.database import Database, call_after_commit, execute_update
 from app.core.db.references import count_references
 from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError
@@ -34,9 +34,9 @@ T = TypeVar("T")
 BATCH = 500  # rows of a step
 
 
-def store_hidden_run(step: JobAttempt, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
+def store_hidden_run(attempt: JobAttempt, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
     """Stores the run, hidden, and the columns of its job rows, unless an earlier attempt has."""
-    if step.cursor.get("run") == str(run.id):
+    if attempt.cursor.get("run") == str(run.id):
         return
     run.kind, run.state, run.error, run.finished_at = (
         RunKind.BASELINE,
@@ -51,8 +51,8 @@ def store_hidden_run(step: JobAttempt, run: Run, tasks: Sequence[Mapping[str, An
         if tasks:  # an insert without rows writes one of defaults
             session.execute(insert(RunTask), tasks)
 
-    step.cursor |= {"run": str(run.id), "stored": 0}
-    step.save(write)
+    attempt.cursor |= {"run": str(run.id), "stored": 0}
+    attempt.save(write)
 
 
 def map_job_ids(database: Database, run_id: uuid.UUID) -> dict[str, uuid.UUID]:
@@ -62,12 +62,12 @@ def map_job_ids(database: Database, run_id: uuid.UUID) -> dict[str, uuid.UUID]:
         return {row.task_id: row.id for row in rows}
 
 
-def store_samples(step: JobAttempt, samples: Iterable[Mapping[str, Any]], total: int) -> None:
+def store_samples(attempt: JobAttempt, samples: Iterable[Mapping[str, Any]], total: int) -> None:
     """Stores the columns of samples of a hidden run; all rows have the same columns."""
-    for batch in _split_into_batches(islice(samples, step.cursor["stored"], None)):
-        step.cursor["stored"] += len(batch)
-        step.report(step.cursor["stored"], total, "samples")
-        step.save(partial(_insert_samples, batch))
+    for batch in _split_into_batches(islice(samples, attempt.cursor["stored"], None)):
+        attempt.cursor["stored"] += len(batch)
+        attempt.report(attempt.cursor["stored"], total, "samples")
+        attempt.save(partial(_insert_samples, batch))
 
 
 def _insert_samples(batch: Sequence[Mapping[str, Any]], session: Session) -> None:
@@ -92,12 +92,12 @@ class DeleteRuns(Handler):
 
     kind = "delete_object"
 
-    def run(self, job: BackgroundJob, step: JobAttempt) -> None:
+    def run(self, job: BackgroundJob, attempt: JobAttempt) -> None:
         """Deletes what is left of them."""
         for number, run_id in enumerate(map(uuid.UUID, job.arguments["run_ids"])):
-            step.report(number, len(job.arguments["run_ids"]), "runs")
+            attempt.report(number, len(job.arguments["run_ids"]), "runs")
             hidden = select(Run.id).where(Run.id == run_id, ~Run.is_shown())
-            with step.ctx.database.read() as session:
+            with attempt.ctx.database.read() as session:
                 is_left = session.scalar(hidden) is not None
             while is_left:
                 is_left = False
@@ -105,11 +105,11 @@ class DeleteRuns(Handler):
                 def remove(session: Session, hidden: Any = hidden, run_id: uuid.UUID = run_id) -> None:
                     nonlocal is_left
                     some = select(Sample.id).where(Sample.run_id.in_(hidden)).limit(BATCH)
-                    is_left = has_updated(session, delete(Sample).where(Sample.id.in_(some)))
+                    is_left = execute_update(session, delete(Sample).where(Sample.id.in_(some)))
                     if not is_left:
                         session.execute(delete(Run).where(Run.id == run_id, ~Run.is_shown()))
 
-                step.save(remove)
+                attempt.save(remove)
 
 
 class ImportHandler(Handler):

@@ -19,7 +19,7 @@ from app.background.jobs import open_job
 from app.background.models import BackgroundJob
 from app.background.work import run_job_or_cancel
 from app.core.context import Context
-from app.core.db.database import call_after_commit, has_updated
+from app.core.db.database import call_after_commit, execute_update
 from app.core.db.types import generate_id, get_utc_time
 from app.core.errors import BadInputError, ConflictError, TooLargeError
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
@@ -99,9 +99,9 @@ class ImportSamples(hidden_runs.ImportHandler):
 
     kind = "import_samples"
 
-    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
+    def run(self, job: BackgroundJob, attempt: JobAttempt) -> dict[str, Any]:
         """Stores the hidden run, then its samples; the end of the job shows it."""
-        given, database = job.arguments, step.ctx.database
+        given, database = job.arguments, attempt.ctx.database
         task_ids = set(given["task_ids"])
         run_id, origin = uuid.UUID(given["run_ids"][0]), given["origin"]
         with database.read() as session:
@@ -120,12 +120,12 @@ class ImportSamples(hidden_runs.ImportHandler):
         )
         common = {"run_id": run_id, "state": TaskState.DECODED, "queued_at": now}
         rows = [common | {"id": generate_id(), "task_pk": task.id, "position": i} for i, task in enumerate(tasks)]
-        hidden_runs.store_hidden_run(step, run, rows)
+        hidden_runs.store_hidden_run(attempt, run, rows)
         run_tasks = hidden_runs.map_job_ids(database, run_id)
         records = exchange.read_records(job.input or b"", origin, content, FIELDS)
         samples = (_sample_columns(run_id, run_tasks, record) for record in records)
-        hidden_runs.store_samples(step, samples, given["n_samples"])
-        step.on_finish = partial(_enqueue_imported_run, step.ctx, run_id, given["handover"])
+        hidden_runs.store_samples(attempt, samples, given["n_samples"])
+        attempt.on_finish = partial(_enqueue_imported_run, attempt.ctx, run_id, given["handover"])
         return {"run_id": str(run_id)}
 
 
@@ -159,7 +159,7 @@ def _enqueue_imported_run(ctx: Context, run_id: uuid.UUID, handover: bool, sessi
         "kind": RunKind.IMPORTED, "state": RunState.QUEUED, "error": None, "finished_at": None, "started_at": now,
         "enqueued_at": None if handover else now,
     }  # fmt: skip
-    if not has_updated(session, update(Run).where(Run.id == run_id).values(**shown)):
+    if not execute_update(session, update(Run).where(Run.id == run_id).values(**shown)):
         raise ConflictError("the run was deleted while its samples were stored")
     if not handover:
         call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)

@@ -33,8 +33,8 @@ from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import describe_run_status
 from app.runs.task_repository import find_untouched_runs
+from app.web.http.request_context import get_context, get_session, parse_id
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, get_session, parse_id
 from app.web.ui.display import pair_options
 from app.web.ui.units import format_count, format_exact
 
@@ -212,7 +212,7 @@ def _build_tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str,
     if tab == "tasks":
         return _build_tasks_tab(repository.load_tasks_without_texts(get_session(), run.id), budget)
     if tab == "failures":
-        return {"causes": failure_messages.find_causes(get_session(), run.id), "most": failure_messages.MAX_SHOWN}
+        return {"causes": failure_messages.find_causes(get_session(), run.id), "max_shown": failure_messages.MAX_SHOWN}
     if tab == "timing":
         tasks = repository.load_tasks(get_session(), run.id)
         tables = clock.build_clock_tables(tasks, run.calibrations)
@@ -291,7 +291,7 @@ def _render_form(values: dict[str, str], errors: dict[str, str]) -> str:
         basic=[field for field in fields if not field.advanced],
         advanced={part: [one for one in fields if one.advanced and one.fieldset is part] for part in Fieldset},
         advanced_used=any(one.name in errors for one in fields if one.advanced) or "like" in request.args,
-        most=_estimate_longest(values),
+        longest=_estimate_longest(values),
     )
 
 

@@ -7,9 +7,8 @@ of each: which job is next, where its message goes, how long a lost worker keeps
 from __future__ import annotations
 
 import datetime as dt
-import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ from sqlalchemy.orm import Session, defer
 
 from app.core.broker import queues
 from app.core.context import Context
+from app.core.lazy_registry import LazyRegistry
 from app.core.states import RunState, WorkStep
 from app.runs import enqueue
 from app.runs.models import EVALUATION, Run, RunTask
@@ -107,36 +107,17 @@ class Policy(Protocol):
         return
 
 
-_loaders: list[Callable[[], Sequence[Policy]]] = []
-_loaded: dict[str, Policy] = {}
-_loading = threading.Lock()
-
-
-def register(load: Callable[[], Sequence[Policy]]) -> None:
-    """Registers this process's policies, loaded by `load`.
-
-    It is called when a policy is first needed: most commands need none, and should not wait for the imports.
-    """
-    _loaders[:] = [load]
+POLICIES = LazyRegistry[Policy](lambda policy: policy.name)
 
 
 def list_policies() -> Sequence[Policy]:
     """All policies."""
-    return list(_load().values())
+    return list(POLICIES.get_all().values())
 
 
 def get_policy(name: str) -> Policy:
     """The policy of runs that were stored with this name."""
-    return _load()[name]
-
-
-def _load() -> dict[str, Policy]:
-    with _loading:
-        if not _loaded:
-            if not _loaders:
-                raise RuntimeError("no policies are registered: import app.domains before any work")
-            _loaded.update({policy.name: policy for policy in _loaders[0]()})
-    return _loaded
+    return POLICIES.get_all()[name]
 
 
 def find_policy(session: Session, run_id: uuid.UUID) -> Policy:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.core.context import Context
 from app.core.db.clock import clamp_end_to_start
-from app.core.db.database import call_after_commit, has_updated
+from app.core.db.database import call_after_commit, execute_update
 from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError
 from app.core.events import event_types
@@ -51,7 +51,7 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     Raises NotFoundError, or ConflictError for a run that has ended.
     """
     with ctx.database.session() as session:
-        if not has_updated(
+        if not execute_update(
             session,
             update(Run)
             .where(Run.id == run_id, Run.state.in_(OPEN_RUN_STATES))
@@ -79,8 +79,7 @@ def fail_run(ctx: Context, run_id: uuid.UUID, failure: Failure, error: str) -> b
 
 
 def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
-    """Leaves waiting tasks undone: the time limit is over, or a race dropped the run. Tasks already being decoded are
-    finished."""
+    """Leaves waiting tasks undone: the time limit is over, or a race dropped it. Those being decoded are finished."""
     with ctx.database.session() as session:
         session.execute(
             update(RunTask)
@@ -196,7 +195,7 @@ def _claim_end(session: Session, run_id: uuid.UUID, conditions: tuple[ColumnElem
     """
     finished_at = clamp_end_to_start(Run.started_at, get_utc_time())
     ended = update(Run).where(Run.id == run_id, *conditions)
-    return has_updated(session, ended.values(state=RunState.FINISHED, finished_at=finished_at))
+    return execute_update(session, ended.values(state=RunState.FINISHED, finished_at=finished_at))
 
 
 def _count_tasks_by_state(session: Session, run_id: uuid.UUID) -> tuple[tuple[TaskState, int], ...]:

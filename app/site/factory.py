@@ -22,7 +22,7 @@ from app.core.context import Context, make_context
 from app.core.errors import BadInputError
 from app.monitoring import health, metrics
 from app.runs.policy import list_policies
-from app.web.http import disconnect, limits, openapi, problems, request_log, responses, security, web
+from app.web.http import disconnect, limits, openapi, problems, request_context, request_log, responses, security
 from app.web.http.responses import STATIC_AGE_S, build_versioned_path
 
 
@@ -44,7 +44,9 @@ class ViewLayer:
 LAYERS = (
     ViewLayer("compression", "sees the body as it is sent, after every other layer", after=responses.compress),
     ViewLayer(
-        "retry-after", "corrects the header that the rate limit sets on every response", after=web.set_retry_after
+        "retry-after",
+        "corrects the header that the rate limit sets on every response",
+        after=request_context.set_retry_after,
     ),
     ViewLayer(
         "log",
@@ -69,7 +71,7 @@ LAYERS = (
 
 
 def install_layers(app: Flask) -> None:
-    """Registers the hooks of all layers. The application's context must be bound (`web.bind_context`)."""
+    """Registers the hooks of all layers. The application's context must be bound (`request_context.bind_context`)."""
     for layer in LAYERS:
         if layer.before:
             app.before_request(layer.before)
@@ -126,8 +128,8 @@ def create_app(context: Context | None = None) -> Flask:
         # The CSRF check reads the form before the limit of the view is known.
         MAX_CONTENT_LENGTH=limits.UPLOAD_BYTES,
     )
-    web.bind_context(app, ctx)
-    web.keep_budget_in_links(app)
+    request_context.bind_context(app, ctx)
+    request_context.keep_budget_in_links(app)
     security.init(app, ctx.settings.proxies)
     problems.init(app)
     install_layers(app)

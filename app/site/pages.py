@@ -11,8 +11,8 @@ from app.core.states import Scope
 from app.leaderboard.columns import COLUMNS
 from app.runs.clock import MAX_DRIFT, MAX_LOST_SHARE
 from app.studies.loading import load_reference_studies
+from app.web.http.request_context import get_context
 from app.web.http.security import require_scope
-from app.web.http.web import get_context
 from app.web.ui import display
 
 bp = Blueprint("site", __name__)

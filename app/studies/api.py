@@ -17,10 +17,10 @@ from app.studies.export import MEDIA_TYPES, Format
 from app.studies.schemas import StudySpec
 from app.web.http.operations import declare_operation
 from app.web.http.paging import split_rows
+from app.web.http.request_context import get_context, get_session, get_singleton
 from app.web.http.responses import send_download
 from app.web.http.schemas import Budget, Margin, RequestModel
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, get_session, get_singleton
 from evaluation.decisions import MARGIN
 
 bp = Blueprint("studies_api", __name__, url_prefix="/api/v1")

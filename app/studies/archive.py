@@ -149,7 +149,7 @@ def parse_archive(data: bytes, origin: str) -> StudyArchive:
 
 
 def _build_header(study: Study) -> StudyArchive:
-    return StudyArchive.of(
+    return StudyArchive.from_row(
         study,
         bassline_study=1,
         dataset=study.dataset.name,
@@ -193,7 +193,7 @@ def _describe_machine(study: Study) -> str:
 
 def _build_arm(arm: StudyArm) -> ArchiveArm:
     run = arm.run
-    return ArchiveArm.of(
+    return ArchiveArm.from_row(
         run,
         name=arm.name,
         configuration=ArmSpec(**get_arm_options(run)),
@@ -201,11 +201,11 @@ def _build_arm(arm: StudyArm) -> ArchiveArm:
         dropped_at=arm.dropped_at,
         dropped_by=arm.dropped_by,
         dropped_after=arm.dropped_after,
-        calibrations=tuple(map(ArchiveCalibration.of, run.calibrations)),
+        calibrations=tuple(map(ArchiveCalibration.from_row, run.calibrations)),
         tasks=(),
     )
 
 
 def _build_task(row: RunTask) -> ArchiveTask:
-    samples = tuple(ArchiveSample.of(sample, finished_s=get_finish_time(sample)) for sample in row.samples)
-    return ArchiveTask.of(row, task_id=row.task.task_id, samples=samples)
+    samples = tuple(ArchiveSample.from_row(sample, finished_s=get_finish_time(sample)) for sample in row.samples)
+    return ArchiveTask.from_row(row, task_id=row.task.task_id, samples=samples)

@@ -220,7 +220,7 @@ def get_measured_tasks(study: Study, found: Analysis) -> MeasuredTasks:
 
 
 def _build_answer(answer: BudgetAnswer) -> NamedAnswer:
-    return NamedAnswer.of(answer, from_s=answer.budget_s, to_s=answer.budget_s)
+    return NamedAnswer.from_row(answer, from_s=answer.budget_s, to_s=answer.budget_s)
 
 
 def find_disturbance(study: Study, arms: Collection[str]) -> str:
@@ -234,7 +234,7 @@ def format_devices(study: Study) -> str:
 
 
 def _build_head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyHead:
-    return StudyHead.of(
+    return StudyHead.from_row(
         study,
         dataset=study.dataset.name,
         dataset_sha256=study.dataset.sha256,
@@ -247,7 +247,7 @@ def _build_head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> Stud
 
 def _build_arm_documents(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDocument]:
     return [
-        ArmDocument.of(
+        ArmDocument.from_row(
             arm.run,
             name=arm.name,
             run_id=arm.run_id,

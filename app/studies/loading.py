@@ -65,13 +65,16 @@ class LoadStudy(hidden_runs.ImportHandler):
 
     kind = "import_archive"
 
-    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
+    def run(self, job: BackgroundJob, attempt: JobAttempt) -> dict[str, Any]:
         """Stores the arms that no earlier attempt has."""
         found = archive.parse_archive(job.input or b"", job.arguments["origin"])
-        dataset, run_ids = _require_dataset(step.ctx, found), [uuid.UUID(run_id) for run_id in job.arguments["run_ids"]]
-        for number in range(step.cursor.get("arms", 0), len(found.arms)):
-            _store_hidden(step, found, run_ids[number], found.arms[number], dataset)
-        step.on_finish = partial(_store_study, found, dataset, run_ids)
+        dataset, run_ids = (
+            _require_dataset(attempt.ctx, found),
+            [uuid.UUID(run_id) for run_id in job.arguments["run_ids"]],
+        )
+        for number in range(attempt.cursor.get("arms", 0), len(found.arms)):
+            _store_hidden(attempt, found, run_ids[number], found.arms[number], dataset)
+        attempt.on_finish = partial(_store_study, found, dataset, run_ids)
         return {"study_id": str(found.id)}
 
 
@@ -147,7 +150,9 @@ def _is_stored(ctx: Context, study_id: uuid.UUID) -> bool:
         return session.get(Study, study_id) is not None
 
 
-def _store_hidden(step: JobAttempt, found: StudyArchive, run_id: uuid.UUID, arm: ArchiveArm, dataset: Dataset) -> None:
+def _store_hidden(
+    attempt: JobAttempt, found: StudyArchive, run_id: uuid.UUID, arm: ArchiveArm, dataset: Dataset
+) -> None:
     """Stores the run of an arm with its tasks and samples, and its figures; nothing shows it yet."""
     run = _build_run(found, run_id, arm, dataset)
     finished = {task.task_id: task for task in arm.tasks}
@@ -164,18 +169,18 @@ def _store_hidden(step: JobAttempt, found: StudyArchive, run_id: uuid.UUID, arm:
         }
         for row_id, task, archived in tasks
     ]
-    hidden_runs.store_hidden_run(step, run, rows)
-    run_tasks = hidden_runs.map_job_ids(step.ctx.database, run_id)
+    hidden_runs.store_hidden_run(attempt, run, rows)
+    run_tasks = hidden_runs.map_job_ids(attempt.ctx.database, run_id)
     samples = (
         {"run_id": run_id, "run_task_id": run_tasks[task.task_id], **sample.model_dump()}
         for task in arm.tasks
         for sample in task.samples
     )
-    hidden_runs.store_samples(step, samples, sum(len(task.samples) for task in arm.tasks))
-    with step.ctx.database.read() as session:
+    hidden_runs.store_samples(attempt, samples, sum(len(task.samples) for task in arm.tasks))
+    with attempt.ctx.database.read() as session:
         measured = figures.compute_measurement(session, get_run(session, run_id, hidden=True))
-    step.cursor["arms"] = step.cursor.get("arms", 0) + 1
-    step.save(lambda session: figures.store_measurement(session, get_run(session, run_id, hidden=True), measured))
+    attempt.cursor["arms"] = attempt.cursor.get("arms", 0) + 1
+    attempt.save(lambda session: figures.store_measurement(session, get_run(session, run_id, hidden=True), measured))
 
 
 def _store_study(found: StudyArchive, dataset: Dataset, run_ids: Sequence[uuid.UUID], session: Session) -> None:

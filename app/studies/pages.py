@@ -26,8 +26,8 @@ from app.studies.loading import has_unloaded_reference, load_reference_studies
 from app.studies.models import Study
 from app.studies.progress import ArmProgress, compute_remaining_s, compute_run_progress, compute_study_progress
 from app.studies.sentences import describe_answer, format_verdict
+from app.web.http.request_context import get_context, get_session, get_singleton, parse_id
 from app.web.http.security import require_scope
-from app.web.http.web import get_context, get_session, get_singleton, parse_id
 from app.web.ui.charts import comparison
 from app.web.ui.charts.chart import Chart
 from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison

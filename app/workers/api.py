@@ -10,8 +10,8 @@ from pydantic import Field
 from app.core.db.types import get_utc_time
 from app.web.http.operations import declare_operation
 from app.web.http.paging import PageQuery, split_list
+from app.web.http.request_context import get_session
 from app.web.http.schemas import ResponseModel
-from app.web.http.web import get_session
 from app.workers import service
 
 bp = Blueprint("workers_api", __name__, url_prefix="/api/v1")
@@ -48,5 +48,5 @@ def index(query: PageQuery) -> WorkerPage:
     """The processes that decode and judge, as they last reported themselves."""
     page, following = split_list(service.list_workers(get_session()), query, lambda worker: worker.name)
     now = get_utc_time()
-    documents = [WorkerDocument.of(worker, alive=service.is_alive(worker, now)) for worker in page]
+    documents = [WorkerDocument.from_row(worker, alive=service.is_alive(worker, now)) for worker in page]
     return WorkerPage(workers=documents, next=following)

@@ -23,7 +23,7 @@ class Worker(Base):
     device: Mapped[str | None] = mapped_column(String(200))
     # the targets it holds in memory, the last used first; None for none
     model: Mapped[str | None] = mapped_column(String(MODEL_LENGTH))
-    loading: Mapped[str | None] = mapped_column(String(500))  # the target it is loading
+    loading: Mapped[str | None] = mapped_column(String(MODEL_LENGTH))  # the target it is loading
     node: Mapped[str | None] = mapped_column(String(300), index=True)  # the name that it keeps over restarts
     queues: Mapped[list[str] | None]  # that it consumes; None: every queue
     # processes of its node that died in a row right after their start, before this one

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, render_template
 
 from app.core.db.types import get_utc_time
-from app.web.http.web import get_session
+from app.web.http.request_context import get_session
 from app.workers import service
 
 bp = Blueprint("workers", __name__)

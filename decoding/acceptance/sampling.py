@@ -22,7 +22,6 @@ from decoding.request import SamplingParams
 from kernels.upload import upload
 
 SamplingMode = Literal["greedy", "whole", "nucleus"]
-SAMPLING_MODES: tuple[SamplingMode, ...] = ("greedy", "whole", "nucleus")
 _FIRST_WIDTH = 64
 _ROWS_AT_ONCE = 8
 _UNDERFLOW = -80.0
@@ -94,39 +93,11 @@ def _index(rows: list[int], logits: torch.Tensor) -> torch.Tensor:
     return upload(rows, logits.device)
 
 
-def choose_draft_mode(sampling: Sequence[SamplingParams]) -> SamplingMode:
-    """Return the kind of distribution that drafts with these parameters are drawn from, one per row.
-
-    Rows of different kinds all draw from a nucleus (`pack_sampling_params`): a draft may come from any distribution.
-    """
-    kinds = {get_sampling_mode(params) for params in sampling}
-    return kinds.pop() if len(kinds) == 1 else "nucleus"
-
-
 def pack_sampling_params(params: SamplingParams) -> list[float]:
-    """Return what `compute_draft_distribution` reads from the device for a row: temperature, top-p, min-p and top-k."""
+    """Return what `kernels/draw.py` reads from the device for a row: temperature, top-p, min-p and top-k."""
     if params.temperature == 0:
         return [1.0, 1.0, 0.0, 1.0]
     return [params.temperature, params.top_p, params.min_p, float(params.top_k)]
-
-
-def compute_draft_distribution(logits: torch.Tensor, kind: SamplingMode, limits: torch.Tensor) -> Distribution:
-    """Return the distributions of drafts with `limits` float32 [N, 4] on the device, so that a CUDA graph serves any.
-
-    Each is what `to_distribution` makes of the same parameters, but never wider than its first search: a draft may be
-    drawn from any distribution, as long as the acceptance rule knows which.
-    """
-    if kind == "greedy":
-        return _select_likeliest(logits)
-    temperature, top_p, min_p, top_k = limits[:, :, None].unbind(dim=1)  # [N, 1] each
-    if kind == "whole":
-        return _compute_whole(logits, temperature)
-    total = (logits.float() / temperature).logsumexp(dim=1, keepdim=True)
-    top, ids = find_highest(logits, min(_FIRST_WIDTH, logits.shape[1]))
-    beyond = (top_k > 0) & (torch.arange(ids.shape[1], device=ids.device) >= top_k)
-    scaled = (top.float() / temperature).masked_fill(beyond, float("-inf"))
-    total = torch.where(top_k > 0, scaled.logsumexp(dim=1, keepdim=True), total)
-    return _filter_logits(scaled, ids, total, top_p, min_p)[0]
 
 
 def _select_likeliest(logits: torch.Tensor) -> Distribution:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.sampling import SamplingMode, choose_draft_mode, compute_draft_distribution
+from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.drawing_graphs import SamplingGraphs
 from decoding.attention.graphs import build_uniform_layout, round_up_rows
@@ -18,7 +17,11 @@ from decoding.state.proposal import Proposal
 class BlockGraphs(SamplingGraphs[BlockRunner]):
     """A whole pass as one graph; the drafts stay on the device."""
 
-    widths = (2, 4, 8)  # positions beyond these are read without a graph (`_read_all_but_last`)
+    widths = (2, 4, 8)
+    """How many positions of each row it may read; the rest is read without a graph (`_read_all_but_last`)."""
+
+    def __init__(self, runner: BlockRunner, rule: AcceptanceRule) -> None:
+        super().__init__(runner, rule, runner.head.token_ids)
 
     def propose(
         self,
@@ -43,21 +46,21 @@ class BlockGraphs(SamplingGraphs[BlockRunner]):
             "read": [*(max(count, 1) for count in unread), *[1] * idle],
             "length": [*self.runner.cache.lens, *[0] * idle],
         }
-        out = self._step(R, T, choose_draft_mode(sampling), values)
+        out = self._step((R, T, self._is_whole(sampling)), values)
         if out is None:
             return None
         self.runner.cache.commit(unread)
-        tokens, *dist = (t[:n, :k].clone() for t in out)
-        return self._build_proposal(
-            lengths, tokens, Distribution(*(t.flatten(0, 1) for t in dist)) if dist else None, 1
-        )
+        return self._build_proposal(lengths, [each[:n, :k].clone() for each in out], n_steps=1)
 
-    def _get_shapes(self, R: int, T: int) -> dict[str, tuple[int, ...]]:
+    def _list_sizes(self, longest_draft: int) -> Sequence[int]:
+        return self.widths[::-1]
+
+    def _get_shapes(self, R: int) -> dict[str, tuple[int, ...]]:
         return {"pending": (R,)}
 
-    def _compute(self, inputs: dict[str, torch.Tensor], T: int, kind: SamplingMode) -> tuple[torch.Tensor, ...]:
-        """Return the tokens drawn [R, K], and where the acceptance rule needs them ids and logp, [R, K, C] each."""
-        runner, head = self.runner, self.runner.head
+    def _compute(self, inputs: dict[str, torch.Tensor], size: int, *, is_whole: bool) -> tuple[torch.Tensor, ...]:
+        """Return what the block draws after up to `size` positions that the head has not read (`_join`)."""
+        runner, head, T = self.runner, self.runner.head, size
         pending, read, length = inputs["pending"], inputs["read"], inputs["length"]
         R, B = len(pending), head.shape.block
         packed = torch.arange(R * T, device=pending.device)
@@ -70,15 +73,9 @@ class BlockGraphs(SamplingGraphs[BlockRunner]):
         runner.cache.use(layout)
         states = runner.run_block(pending, features, layout, end + B - 1)
         base = head.logits(states)
-        before, tokens, dists = pending, [], []
+        before, drawn = pending, []
         for step in range(head.n_proposed):
             logits = head.add_markov_logits(base[:, step], states[:, step], runner.embed(before))
-            dist = runner.target_ids(compute_draft_distribution(logits, kind, inputs["limits"]))
-            drawn = self._draw(dist, inputs["seeds"], end + 1 + step)
-            before = drawn[:, 0]
-            tokens.append(drawn)
-            dists.append(dist)
-        drafts = torch.cat(tokens, dim=1)
-        if not self.rule.needs_q:
-            return (drafts,)
-        return drafts, torch.stack([d.ids for d in dists], dim=1), torch.stack([d.logp for d in dists], dim=1)
+            drawn.append(self._draw(logits, inputs, end + 1 + step, is_whole=is_whole))
+            before = drawn[-1][0]
+        return self._join(drawn, is_whole=is_whole)

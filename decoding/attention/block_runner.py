@@ -108,10 +108,10 @@ class BlockRunner:
 
     def write_context(self, layout: Layout, features: torch.Tensor) -> torch.Tensor:
         """Write what the layers attend to at the positions of a layout, whose features these are; return them."""
-        for slots, (_, k, v) in zip(
+        for kv_layer, (_, k, v) in zip(
             self.cache.layers, self.head.context(features, *self.head.rotary(layout.position)), strict=True
         ):
-            slots.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
+            kv_layer.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
         return features
 
     def run_block(
@@ -127,9 +127,9 @@ class BlockRunner:
         rotary = head.rotary(layout.position)
         last, masks, scale = end.repeat_interleave(head.shape.block), MaskStore(), head.shape.layer.head_dim**-0.5
         seen = replace(layout, rows=replace(layout.rows, position=last))
-        for i, slots in enumerate(self.cache.layers):
-            q, k, v = head.read(i, x, *rotary)
-            keys, values = slots.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
+        for i, kv_layer in enumerate(self.cache.layers):
+            q, k, v = head.compute_qkv(i, x, *rotary)
+            keys, values = kv_layer.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
             attended = attend(self.target.backend, q, keys, values, seen, masks, scale)
             x = head.finish(i, x, attended.flatten(1))
         return head.outputs(x)

@@ -18,6 +18,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -86,6 +87,7 @@ class Graphs(ABC, Generic[Runner]):
         self.captured_s = 0.0
         self.n_bytes = 0
         self._works: dict[Hashable, GraphWork] = {}
+        self._shared: torch.Tensor | None = None
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
 
     @property
@@ -99,8 +101,12 @@ class Graphs(ABC, Generic[Runner]):
         return list(self._works)
 
     @abstractmethod
-    def prepare(self, max_rows: int, longest_draft: int) -> None:
-        """Capture the shapes of up to `max_rows` rows and drafts of up to `longest_draft` before a clock runs."""
+    def list_shapes(self, max_rows: int, longest_draft: int) -> list[Any]:
+        """Return the shapes of up to `max_rows` rows and drafts of up to `longest_draft`, largest first."""
+
+    @abstractmethod
+    def capture(self, shape: Any) -> None:
+        """Capture one of these shapes, before a clock runs."""
 
     def replay(
         self, key: Hashable, make: Callable[[], GraphWork], values: dict[str, Any]
@@ -141,10 +147,14 @@ class Graphs(ABC, Generic[Runner]):
             for _ in range(_WARM_UPS):
                 work.run()
         torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        # Other threads decode meanwhile: only what this one starts must fit into a graph.
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            outputs = work.run()
+        graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        try:
+            # Other threads decode meanwhile: only what this one starts must fit into a graph.
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                outputs = work.run()
+        except Exception:
+            _end_capture(self._pool, current)
+            raise
         self.n_bytes += max(torch.cuda.memory_reserved() - reserved, 0)
 
         def replay() -> tuple[torch.Tensor, ...]:
@@ -153,9 +163,35 @@ class Graphs(ABC, Generic[Runner]):
 
         return GraphWork(work.inputs, replay)
 
+    def keep(self, values: torch.Tensor) -> torch.Tensor:
+        """Copy values [..., V] of the vocabulary to the beginning of the buffer that all graphs share, and return that.
+
+        It holds them until the next replay: each graph would retain its own. The largest shape is captured first; its
+        runs before the capture make the buffer.
+        """
+        flat = values.flatten(0, -2)
+        if self._shared is None or len(self._shared) < len(flat):
+            self._shared = torch.empty_like(flat, memory_format=torch.contiguous_format)
+        return self._shared[: len(flat)].copy_(flat).view(values.shape)
+
     def buffers(self, **shapes: tuple[int, ...]) -> dict[str, torch.Tensor]:
         """Return int64 input buffers of the given shapes."""
         return {name: torch.zeros(size, dtype=torch.int64, device=self.runner.device) for name, size in shapes.items()}
+
+
+def _end_capture(pool: Any, stream: torch.cuda.Stream) -> None:
+    """End what a failed capture has begun, and make `stream` current again.
+
+    After an operation that a capture forbids, torch leaves its own stream current, allocates from the graphs' pool, and
+    refuses random numbers, and replays too, because the default generator is in a capture. Ending another one, of a
+    graph that nobody replays, ends that.
+    """
+    torch.cuda.set_stream(stream)
+    with suppress(RuntimeError):  # where the capture did end, there is nothing to give back
+        torch._C._cuda_endAllocateToPool(stream.device_index, pool)
+    one = torch.ones(1, device=stream.device)
+    with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local"):
+        one.add_(1)
 
 
 def build_uniform_layout(cache: RaggedCache, R: int, T: int, length: torch.Tensor) -> Layout:

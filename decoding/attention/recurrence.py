@@ -27,9 +27,9 @@ from torch import nn
 from torch.nn import functional as F
 from transformers.activations import ACT2FN
 
-from decoding.memory.recurrent import RecurrentCache, Rounds
-from decoding.models.packing import READS_WEIGHT
-from kernels import recurrence, recurrent_rounds
+from decoding.memory.recurrent import Recurrence, RecurrentCache
+from decoding.models.packing import WEIGHT_IS_READ
+from kernels import recurrence, triton_recurrence
 from kernels.availability import triton
 from kernels.recurrence import TokenInputs
 
@@ -60,9 +60,9 @@ def is_recurrent(model: Any) -> bool:
     return bool(getattr(model, _N_LAYERS, 0))
 
 
-def get_rounds(model: Any) -> Rounds:
+def get_recurrence(model: Any) -> Recurrence:
     """Return what computes the rounds of a model: PyTorch, unless a check has found the kernel right."""
-    return recurrent_rounds if getattr(model, _FAILURE, "not checked") is None else recurrence
+    return triton_recurrence if getattr(model, _FAILURE, "not checked") is None else recurrence
 
 
 def has_kernel(device: torch.device) -> bool:
@@ -112,7 +112,7 @@ def _find_methods(kind: type[nn.Module]) -> dict[str, tuple[FunctionType, set[st
 def _install(layer: nn.Module, index: int) -> None:
     for name, (method, called) in _find_methods(type(layer)).items():
         for child in re.findall(r"self\.(\w+)\.weight @", inspect.getsource(method)):
-            setattr(getattr(layer, child), READS_WEIGHT, True)
+            setattr(getattr(layer, child), WEIGHT_IS_READ, True)
         functions = {word: _replace(method.__globals__[word], _FUNCTIONS[word]) for word in called}
         ours = FunctionType(
             method.__code__, {**method.__globals__, **functions}, name, method.__defaults__, method.__closure__

@@ -13,13 +13,14 @@ from decoding.attention.backends import get_backend
 from decoding.attention.flat_forward import FlatForward
 from decoding.attention.prefill import PREFILL_CHUNK, Prefill, PrefillPart, split_span
 from decoding.attention.ragged import MaskStore
-from decoding.attention.recurrence import get_rounds, is_recurrent
+from decoding.attention.recurrence import get_recurrence, is_recurrent
 from decoding.attention.taps import TAPS, record_taps
 from decoding.costs.costs import PromptCost
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.pages import PAGE_SIZE, PagePool, count_pages
 from decoding.memory.recurrent import RecurrentCache
+from decoding.models.fp8 import read_prompt
 from kernels.upload import upload
 
 GATHERS = "bassline_gathers"
@@ -68,7 +69,7 @@ class ModelRunner:
         self.is_recurrent = is_recurrent(model)
         kind: Callable[..., RaggedCache] = RaggedCache
         if self.is_recurrent:
-            kind = partial(RecurrentCache, rounds=get_rounds(model), chunk=self.prefill_chunk)
+            kind = partial(RecurrentCache, kernel=get_recurrence(model), chunk=self.prefill_chunk)
         self.cache = kind(
             config.num_hidden_layers,
             max_rows,
@@ -134,7 +135,9 @@ class ModelRunner:
         timer = self.cost.token if score is None else self.cost.scored_token
 
         def read(start: int, end: int) -> None:
-            logits = self.forward([tokens[start:end]], n_last=[1] if score is None else None, first_row=row, whole=True)
+            n_last = [1] if score is None else None
+            with read_prompt():
+                logits = self.forward([tokens[start:end]], n_last=n_last, first_row=row, whole=True)
             self.cache.commit([end - start], first_row=row)
             if score is not None:
                 score(logits)

@@ -35,6 +35,8 @@ from decoding.models.trained_heads import LoadedHead
 _IDLE_BYTES = 256 * 2**20
 # What a row may have behind its text: a rejected draft, and one token more.
 _BEHIND = MAX_DRAFT_LENGTH + 1
+# Shapes for each line of progress: a capture takes some hundredths of a second.
+_REPORTED_SHAPES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class RunnerPool:
         self._rule = rule
         self._taps = head.head.shape.taps if head is not None else ()
         self._max_batch = max_batch
-        self._scatters_by_kernel = "kv_scatter" not in disabled
+        self._disabled = disabled
         self._costs = costs
         self._store = store
         self._pools = self._make_pools(head)
@@ -117,29 +119,29 @@ class RunnerPool:
         # No capture succeeded, and the graphs were dropped.
         self._has_dropped = False
         if graphs is None:
-            graphs = target.device.type == "cuda" and all(map(_supports_graphs, self._models))
+            graphs = target.device.type == "cuda" and all(map(supports_graphs, self._models))
         if graphs:
-            self._kept = self._make(round_up_rows(max_batch), uses_kernel="accept" not in disabled)
+            self._kept = self._make(round_up_rows(max_batch), in_graphs=True)
 
     def _make_pools(self, head: LoadedHead | None) -> list[PagePool]:
         """Return the pages of each model and of the head; a row-by-row model has nothing in its pages."""
         measured = [
-            model.measured_once(f"what a cache holds, taps {taps}", partial(_measure_cache, model, taps))
+            model.compute_once(f"what a cache holds, taps {taps}", partial(_measure_cache, model, taps))
             for model, taps in zip(self._models, (self._taps, ()), strict=False)
         ]
-        kinds = [each for each, _ in measured]
+        specs = [each for each, _ in measured]
         if head is not None:
-            kinds.append(head.head.kinds)
+            specs.append(head.head.buffer_specs)
         rows = max(round_up_rows(self._max_batch), MAX_SERVED)
         pools = self._store.divide(
-            kinds,
+            specs,
             rows * (self._max_tokens + self._store.page_size),
             _IDLE_BYTES,
             state_bytes=measured[0][1],
             max_rows=rows,
         )
         packed = [get_backend(model.model) != OWN for model in self._models] + [True]
-        for pool, each, has_pages in zip(pools, kinds, packed, strict=False):
+        for pool, each, has_pages in zip(pools, specs, packed, strict=False):
             if self._models[0].device.type != "cpu" and has_pages:
                 pool.allocate(each)
         return pools
@@ -157,22 +159,21 @@ class RunnerPool:
             max_rows,
             pool=self._pools[which],
             max_tokens=self._max_tokens,
-            scatters_by_kernel=self._scatters_by_kernel,
+            scatters_by_kernel="kv_scatter" not in self._disabled,
             cost=self._costs.prompts[which],
             taps=() if which else self._taps,
         )
 
-    def _make(self, max_rows: int, *, uses_kernel: bool | None = None) -> Runners:
-        """Return new runners; `uses_kernel`, whether graphs accept in a kernel, gives them graphs."""
+    def _make(self, max_rows: int, *, in_graphs: bool = False) -> Runners:
+        """Return new runners, with graphs if these are asked for and their kernels work."""
         target = self.make_runner(self._models[0], max_rows)
         caches, draft = [target.cache], None
-        verify = None if uses_kernel is None else VerifyGraphs(target, self._rule, uses_kernel=uses_kernel)
+        verify = VerifyGraphs(target, self._rule, uses_kernel="accept" not in self._disabled) if in_graphs else None
         if self._drafting is not None:
             drafter = self._drafting.make_runner(target, max_rows)
             caches.append(drafter.cache)
-            drawing = (
-                None if uses_kernel is None else self._drafting.graphs(drafter, self._rule, uses_kernel=uses_kernel)
-            )
+            draws_in_graphs = in_graphs and "draw" not in self._disabled
+            drawing = self._drafting.graphs(drafter, self._rule) if draws_in_graphs else None
             draft = self._drafting.drafts(drafter, self._rule, drawing)
         return Runners(TargetRunner(target, self._rule, verify), draft, self._store.open(caches))
 
@@ -221,10 +222,15 @@ class RunnerPool:
         return self._store.n_bytes + sum(graphs.n_bytes for graphs in self._graphs)
 
     @torch.inference_mode()
-    def capture(self, longest_draft: int) -> None:
+    def capture(self, longest_draft: int, on_progress: Callable[[str], None] | None = None) -> None:
         """Capture all graphs, if there are any, so that no request's clock pays for it."""
-        for graphs in self._graphs:
-            graphs.prepare(self._max_batch, longest_draft)
+        wanted = [
+            (graphs, shape) for graphs in self._graphs for shape in graphs.list_shapes(self._max_batch, longest_draft)
+        ]
+        for n, (graphs, shape) in enumerate(wanted, start=1):
+            if on_progress is not None and n % _REPORTED_SHAPES == 1:
+                on_progress(f"{graphs.runner.name}: capturing CUDA graphs, shape {n} of {len(wanted)}")
+            graphs.capture(shape)
         self._drop_failed()
 
     def _drop_failed(self) -> None:
@@ -249,7 +255,8 @@ class RunnerPool:
             self._kept.draft.graphs = None
 
 
-def _supports_graphs(model: LoadedModel) -> bool:
+def supports_graphs(model: LoadedModel) -> bool:
+    """Return whether a model's rounds can be CUDA graphs."""
     # Not with recurrent layers: what they read and commit depends on how many tokens each row has.
     return get_backend(model.model).supports_graphs and not is_recurrent(model.model)
 

@@ -37,21 +37,21 @@ class VerifyGraphs(Graphs[ModelRunner]):
     The acceptance is a few dozen kernels, which the host starts while the forward runs. It stays outside the graph, so
     it may depend on the requests' sampling parameters and one graph serves every request. Without `uses_kernel`
     PyTorch computes it.
-
-    The logits of all graphs are one buffer, which holds until the next replay: each graph would retain its own.
     """
 
     def __init__(self, runner: ModelRunner, rule: AcceptanceRule, *, uses_kernel: bool = True) -> None:
         super().__init__(runner)
         self._needs_q = rule.needs_q
         self._accept = rule.accept_in_kernel if uses_kernel else rule.accept
-        self._logits: torch.Tensor | None = None
 
-    def prepare(self, max_rows: int, longest_draft: int) -> None:
-        """Capture the forward of every shape."""
-        for R in list_row_buckets(max_rows):
-            for T in sorted({round_up_tokens(n) for n in range(1, longest_draft + 2)}, reverse=True):
-                self._forward(R, T, {})
+    def list_shapes(self, max_rows: int, longest_draft: int) -> list[tuple[int, int]]:
+        """Return rows and tokens per row of each forward."""
+        sizes = sorted({round_up_tokens(n) for n in range(1, longest_draft + 2)}, reverse=True)
+        return [(R, T) for R in list_row_buckets(max_rows) for T in sizes]
+
+    def capture(self, shape: tuple[int, int]) -> None:
+        """Capture the forward of a shape."""
+        self._forward(*shape, {})
 
     def verify(
         self,
@@ -122,22 +122,13 @@ class VerifyGraphs(Graphs[ModelRunner]):
                 tokens = inputs["tokens"].clone()
                 is_on_device = tokens[:, 1:] == ON_DEVICE
                 tokens[:, 1:] = torch.where(is_on_device, inputs["device_tokens"][:, : T - 1], tokens[:, 1:])
-                logits = self._keep(forward(self.runner, tokens, inputs["length"]))
+                logits = self.keep(forward(self.runner, tokens, inputs["length"]))
                 return _Scored(logits, tokens, inputs["length"], inputs["seeds"], inputs["drafted"])
 
             return GraphWork(inputs, run)
 
         outputs = self.replay((R, T), make, values)
         return None if outputs is None else _Scored(*outputs)
-
-    def _keep(self, logits: torch.Tensor) -> torch.Tensor:
-        """Copy logits to the beginning of the buffer that all graphs share, and return that.
-
-        The largest shape is captured first; its runs before the capture make the buffer.
-        """
-        if self._logits is None or len(self._logits) < len(logits):
-            self._logits = torch.empty_like(logits, memory_format=torch.contiguous_format)
-        return self._logits[: len(logits)].copy_(logits)
 
     def _decide(
         self,

@@ -1,7 +1,7 @@
 """Whether the engine decodes a model as the model does alone: tried when the model is loaded.
 
 The engine packs rows of different lengths into one forward and rolls back by not committing. That holds for a model
-whose only states are the keys and values of its cache and of recurrent layers that we know (`attention/recurrence.py`),
+whose only states are keys and values and those of recurrent layers that we know (`attention/recurrence.py`),
 and whose attention sees what ours sees. No flag of transformers
 says so: a state kept in a module, a mask in chunks, a convolution over packed tokens all give fluent, wrong text. So
 each model first decodes three short rows and is compared with itself alone, with its sliding windows narrowed so that
@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import PreTrainedModel
 
 from decoding.attention.backends import NAMES, OWN
 from decoding.attention.choice import pick_attention
@@ -63,31 +62,22 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
     by row, and reports the choice to `on_progress`, or else to the log, in one line. Raises IncompatibleModelError with
     the reasons where none agrees with the model.
     """
-    _require_known_states(loaded)
-    texts, rounds = _make_texts(loaded), _NotingRounds()
+    _require_known_states(loaded, is_known=install_recurrence(loaded.model) > 0)
+    texts, recorder = _make_texts(loaded), _ExampleRecorder()
     with _use_narrow_windows(loaded.model):
         alone = [_compute_alone(loaded, text) for text in texts]
         if not all(logits.isfinite().all() for logits in alone):
             return  # The engine stops such a model at its first round, with an error of its own.
         _require_causal(loaded, texts[1], alone[1])
-        name, reasons = _choose_backend(loaded, attention, rounds, texts, alone)
+        name, reasons = _choose_backend(loaded, attention, recorder, texts, alone)
         if is_recurrent(loaded.model) and has_kernel(loaded.device):
-            _try_kernel(loaded, rounds, texts, alone)
+            _try_kernel(loaded, recorder, texts, alone)
     if name == OWN.name or reasons:
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
         how = "one row after the other, more slowly" if name == OWN.name else f"with attention {name!r}"
         (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
     if (failure := get_flat_failure(loaded.model)) is not None:
         (on_progress or _log.warning)(f"{loaded.name}: runs by transformers' own forward, more slowly ({failure})")
-
-
-def _list_forwards(model: PreTrainedModel) -> Iterator[tuple[bool, bool]]:
-    """Yield (whether the forward is flat, whether the cache gathers), the fastest forward first."""
-    forbid_flat_forward(model, None)
-    if FlatForward.suits(model):
-        yield True, False
-    yield False, False
-    yield False, True
 
 
 def _require_causal(loaded: LoadedModel, text: list[int], alone: torch.Tensor) -> None:
@@ -101,7 +91,7 @@ def _require_causal(loaded: LoadedModel, text: list[int], alone: torch.Tensor) -
 
 
 def _choose_backend(
-    loaded: LoadedModel, attention: str, rounds: _NotingRounds, texts: list[list[int]], alone: list[torch.Tensor]
+    loaded: LoadedModel, attention: str, recorder: _ExampleRecorder, texts: list[list[int]], alone: list[torch.Tensor]
 ) -> tuple[str, list[str]]:
     """Let the model use the first backend that decodes as it does alone; return its name, and what others did wrong.
 
@@ -113,7 +103,7 @@ def _choose_backend(
         with silence_transformers():
             loaded.model.set_attn_implementation(own if name == OWN.name else NAMES[name])
         kind = RowByRowRunner if name == OWN.name else ModelRunner
-        reason = _choose_forward(loaded, kind, rounds, texts, alone)
+        reason = _choose_forward(loaded, kind, recorder, texts, alone)
         if reason is None:
             return name, reasons
         reasons.append(f"with attention {name!r} {reason}")
@@ -123,27 +113,29 @@ def _choose_backend(
 def _choose_forward(
     loaded: LoadedModel,
     kind: type[ModelRunner],
-    rounds: _NotingRounds,
+    recorder: _ExampleRecorder,
     texts: list[list[int]],
     alone: list[torch.Tensor],
 ) -> str | None:
-    """Let the model use the first forward that is right; return what is wrong with the last one if none is."""
-    reason = None
-    for is_flat, gathers in _list_forwards(loaded.model):
-        if not is_flat and FlatForward.suits(loaded.model):
-            forbid_flat_forward(loaded.model, reason)
+    """Let the model use the fastest forward that is right; return what is wrong with the last one if none is."""
+
+    def try_forward(*, gathers: bool) -> str | None:
         setattr(loaded.model, GATHERS, gathers)
         runner = kind(loaded.model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
         if isinstance(runner.cache, RecurrentCache):
-            runner.cache.rounds = rounds
-        reason = _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
-        if reason is None:
+            runner.cache.recurrence = recorder
+        return _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
+
+    forbid_flat_forward(loaded.model, None)
+    if FlatForward.suits(loaded.model):
+        if (reason := try_forward(gathers=False)) is None:
             return None
-    return reason
+        forbid_flat_forward(loaded.model, reason)
+    return try_forward(gathers=False) and try_forward(gathers=True)
 
 
-class _NotingRounds:
-    """Rounds by PyTorch, which keep an example of each form of tokens that the layers of a model bring."""
+class _ExampleRecorder:
+    """The recurrence by PyTorch, which keeps an example of each form of tokens that the layers of a model bring."""
 
     advance_states = staticmethod(recurrence.advance_states)
 
@@ -158,9 +150,11 @@ class _NotingRounds:
         return recurrence.run_tokens(states, rows, tokens)
 
 
-def _try_kernel(loaded: LoadedModel, rounds: _NotingRounds, texts: list[list[int]], alone: list[torch.Tensor]) -> None:
+def _try_kernel(
+    loaded: LoadedModel, recorder: _ExampleRecorder, texts: list[list[int]], alone: list[torch.Tensor]
+) -> None:
     """Let the kernel compute the rounds of a hybrid if it is right for its forms of tokens, and decodes as PyTorch."""
-    model, forms = loaded.model, rounds.examples.values()
+    model, forms = loaded.model, recorder.examples.values()
     use_kernel(model, next(filter(None, (check.check_recurrence(like, loaded.device) for like in forms)), None))
     if get_kernel_failure(model) is None:
         runner = ModelRunner(model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
@@ -178,12 +172,11 @@ def _format_refusal(loaded: LoadedModel, attention: str, reasons: list[str]) -> 
     )
 
 
-def _require_known_states(loaded: LoadedModel) -> None:
+def _require_known_states(loaded: LoadedModel, *, is_known: bool) -> None:
     """Raise IncompatibleModelError for a model whose configuration says that it remembers in another way.
 
-    Recurrent layers that we know are given our functions.
+    `is_known` says whether it has recurrent layers that call our functions.
     """
-    is_known = install_recurrence(loaded.model) > 0
     layers = set(getattr(loaded.model.config.get_text_config(), "layer_types", None) or ()) - _KNOWN_LAYER_TYPES
     if is_known:
         layers -= _RECURRENT_LAYERS
@@ -201,16 +194,15 @@ def _use_narrow_windows(model: Any) -> Iterator[None]:
     """Make the sliding windows of a model so narrow that a short row goes past them."""
     config = model.config.get_text_config()
     window = getattr(config, "sliding_window", None)
-    holders = [config, *(module for module in model.modules() if getattr(module, "sliding_window", None) == window)]
-    if window:
-        for holder in holders:
-            holder.sliding_window = _WINDOW
+    modules = [module for module in model.modules() if getattr(module, "sliding_window", None) == window]
+    holders = [config, *modules] if window else []
+    for holder in holders:
+        holder.sliding_window = _WINDOW
     try:
         yield
     finally:
-        if window:
-            for holder in holders:
-                holder.sliding_window = window
+        for holder in holders:
+            holder.sliding_window = window
 
 
 def _list_candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:

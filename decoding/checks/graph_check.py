@@ -9,18 +9,13 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import draw_gumbel
-from decoding.acceptance.sampling import (
-    SamplingMode,
-    compute_draft_distribution,
-    get_sampling_mode,
-    pack_sampling_params,
-)
+from decoding.acceptance.sampling import to_distributions_nosync
 from decoding.attention.block_drafts import BlockDrafts
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftSteps
 from decoding.attention.drafting import DraftingSteps
-from decoding.attention.drawing_graphs import SamplingGraphs
+from decoding.attention.drawing_graphs import SamplingGraphs, Shape
 from decoding.attention.graphs import Graphs
 from decoding.attention.runner_pool import RunnerPool
 from decoding.attention.verify_graphs import VerifyGraphs
@@ -33,11 +28,8 @@ from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from kernels.upload import upload
 
-# One for each kind of distribution that drafts are drawn from.
-_SAMPLING = {
-    get_sampling_mode(params): params for params in (SamplingParams(0.0), SamplingParams(1.0, 1.0), SamplingParams(1.0))
-}
-_N_STEPS = 2  # of a draft model: the first one reads two tokens of a row, and later ones read one
+# A row that draws from a nucleus, a greedy one, and one that draws from the whole vocabulary.
+_SAMPLING = (SamplingParams(1.0), SamplingParams(0.0), SamplingParams(1.0, 1.0))
 
 
 class GraphErrors(NamedTuple):
@@ -139,22 +131,17 @@ def _check_verify(graphs: VerifyGraphs, rows: Sequence[Sequence[int]], shape: tu
     if logits is None:
         return None
     each = torch.arange(len(rows), device=logits.device)
-    noted, tokens = logits[each, upload(n_drafted, logits.device)].float().log_softmax(dim=1).max(dim=1)
-    return compare_top(expected, tokens, noted)
+    logprobs, tokens = logits[each, upload(n_drafted, logits.device)].float().log_softmax(dim=1).max(dim=1)
+    return compare_top(expected, tokens, logprobs)
 
 
-def _check_draft(
-    graphs: DraftGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int, SamplingMode]
-) -> str | None:
-    """Compare the tokens of two steps, which are two shapes: the one for one token alone is checked with the other."""
-    _, T, kind = shape
-    if T == 1:
-        return None
-    sampling, cache = _SAMPLING[kind], graphs.runner.cache
+def _check_draft(graphs: DraftGraphs, rows: Sequence[Sequence[int]], shape: Shape) -> str | None:
+    """Compare the tokens of all steps."""
+    sampling, cache = _choose_sampling(graphs, len(rows), shape), graphs.runner.cache
     feed = [[row[-1], *row[: r % 2]] for r, row in enumerate(rows)]
     seeds = list(range(len(rows)))
     lens = cache.lens
-    drawn = graphs.draft(feed, seeds, _N_STEPS, [sampling] * len(rows))
+    drawn = graphs.draft(feed, seeds, shape[1], sampling)
     if drawn is None:
         return None
     first = [length + len(fed) for length, fed in zip(lens, feed, strict=True)]
@@ -164,18 +151,15 @@ def _check_draft(
     return error
 
 
-def _check_block(
-    graphs: BlockGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int, SamplingMode]
-) -> str | None:
-    """Compare the tokens of a block after up to T positions that the head has not read."""
-    _, T, kind = shape
-    runner, sampling = graphs.runner, _SAMPLING[kind]
+def _check_block(graphs: BlockGraphs, rows: Sequence[Sequence[int]], shape: Shape) -> str | None:
+    """Compare the tokens of a block after up to as many positions as the shape has that the head has not read."""
+    runner, sampling = graphs.runner, _choose_sampling(graphs, len(rows), shape)
     pending, seeds, lengths = [row[-1] for row in rows], list(range(len(rows))), [runner.head.n_proposed] * len(rows)
-    unread = [min(T, n) for n in runner.read_by_target]
+    unread = [min(shape[1], n) for n in runner.read_by_target]
     before = [n - new for n, new in zip(runner.read_by_target, unread, strict=True)]
     for r, length in enumerate(before):
         runner.cache.rewind(r, length)
-    proposal = graphs.propose(pending, unread, lengths, seeds, [sampling] * len(rows))
+    proposal = graphs.propose(pending, unread, lengths, seeds, sampling)
     if proposal is None or proposal.device_tokens is None:
         return None
     for r, length in enumerate(before):
@@ -185,34 +169,39 @@ def _check_block(
     return _compare_draws(graphs, steps, proposal.device_tokens, first, seeds, sampling)
 
 
+def _choose_sampling(graphs: SamplingGraphs[Any], n_rows: int, shape: Shape) -> list[SamplingParams]:
+    """Return parameters of as many rows that run as this shape, of all kinds that it serves."""
+    if shape[2]:
+        return [_SAMPLING[2]] * n_rows
+    kinds = _SAMPLING[:2] if graphs.rule.needs_q else _SAMPLING
+    return [kinds[(r + shape[1]) % len(kinds)] for r in range(n_rows)]
+
+
 def _compare_draws(
     graphs: SamplingGraphs[Any],
     steps: DraftingSteps,
     drawn: torch.Tensor,  # [n, k]
     first: Sequence[int],
     seeds: Sequence[int],
-    sampling: SamplingParams,
+    sampling: Sequence[SamplingParams],
 ) -> str | None:
     """Return how far drawn tokens are from the best ones, by log-probability and noise, of forwards without graphs.
 
     Rounding may exchange two tokens that are nearly as good, and move one over the edge of a nucleus.
     """
     tokens, device = drawn.tolist(), drawn.device
-    limits, each_seed = upload([pack_sampling_params(sampling)] * len(tokens), device), upload(seeds, device)
-    kind = get_sampling_mode(sampling)
+    each_seed, is_random = upload(seeds, device), upload([[params.temperature > 0] for params in sampling], device)
     for step in range(len(tokens[0])):
         logits = steps.logits(step, range(len(tokens)), [row[:step] for row in tokens])
         own = drawn[:, step, None]
         ids = torch.arange(logits.shape[1], device=device).expand(logits.shape)
         everything = steps.target_ids(Distribution(ids, logits.float().log_softmax(dim=1)))
-        dist = steps.target_ids(compute_draft_distribution(logits, kind, limits))
+        dist = steps.target_ids(to_distributions_nosync(logits, sampling)[0])
         position = upload([n + step for n in first], device)
         # What the logs of a filtered distribution are above the logs of the whole one.
         shift = dist.logp[:, :1] - _get_logp(everything, dist.ids[:, :1])
         logp = _get_logp(everything, own) + shift
-        noise = [torch.zeros((), device=device)] * 2
-        if kind != "greedy":
-            noise = [draw_gumbel(each_seed, position, graphs.rule.draft_role, each) for each in (dist.ids, own)]
+        noise = [draw_gumbel(each_seed, position, graphs.rule.draft_role, each) * is_random for each in (dist.ids, own)]
         gap = (dist.logp + noise[0]).amax(dim=1) - (logp + noise[1])[:, 0]
         least = dist.logp.masked_fill(dist.logp.isneginf(), torch.inf).amin(dim=1)
         if error := describe_error(torch.maximum(gap, least - logp[:, 0]).max(), logits.dtype):

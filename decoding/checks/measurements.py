@@ -27,7 +27,7 @@ class EngineMeasurements:
         """Return the seconds of a verify by its tokens."""
         if self._pool.has_graphs:  # which are this engine's own
             return self._time_verifies()
-        return self._target.measured_once("verify_cost", self._time_verifies)
+        return self._target.compute_once("verify_cost", self._time_verifies)
 
     @torch.inference_mode()
     def _time_verifies(self) -> VerifyCost:
@@ -38,7 +38,7 @@ class EngineMeasurements:
     def is_batch_invariant(self) -> bool:
         """Return whether a token's logits do not depend on its batch here."""
         with use_threads_for(self._target.weights):
-            return self._target.measured_once(
+            return self._target.compute_once(
                 "batch_invariant", lambda: is_batch_invariant(self._pool.make_runner(self._target, MIN_ROWS))
             )
 

@@ -30,14 +30,14 @@ _log = logging.getLogger(__name__)
 _TOLERANCE = {torch.float32: 0.02}
 _TOLERANCE_HALF = 0.5
 _GREEDY = SamplingParams(temperature=0.0)
-# Texts of unequal length; more tokens than a verify brings are scored by PyTorch's attention.
+# Texts of unequal length.
 _PROBES = (
     "def add(a, b):\n    return",
     "import os\n\n\ndef read(path):\n    with open(path) as file:\n        return",
     "x =",
 )
-_N_TOKENS = MAX_DRAFT_LENGTH + 8
-_FEWEST_TOKENS = 2  # a drafter's cache holds all but the last two
+_N_TOKENS = MAX_DRAFT_LENGTH + 8  # more than a verify brings, so that PyTorch's attention scores them
+_FEWEST_TOKENS = 3  # a drafter's cache holds all but the last two
 
 
 def check_kernels(loaded: LoadedModel) -> dict[str, str]:
@@ -70,7 +70,7 @@ def get_attention_shape(loaded: LoadedModel) -> check.AttentionShape:
 def encode_probes(target: LoadedModel) -> list[list[int]]:
     """Return the tokens of texts of unequal length."""
     prompts = [encode_prompt(target, text) for text in _PROBES]
-    return [prompt for prompt in prompts if len(prompt) > _FEWEST_TOKENS]
+    return [prompt for prompt in prompts if len(prompt) >= _FEWEST_TOKENS]
 
 
 def check_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> str | None:
@@ -82,8 +82,8 @@ def check_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> st
     try:
         for position, outcome in decode(probes):
             if isinstance(outcome, Completion) and (tokens := outcome.samples[0].token_ids):
-                noted = upload(outcome.samples[0].logprobs, runner.device)
-                if error := _describe_difference(runner, encode_prompt(target, _PROBES[position]), tokens, noted):
+                logprobs = upload(outcome.samples[0].logprobs, runner.device)
+                if error := _describe_difference(runner, encode_prompt(target, _PROBES[position]), tokens, logprobs):
                     return error
     except Exception as failure:  # a device fails in its own ways
         return get_first_line(failure)
@@ -99,20 +99,20 @@ def warn_about_disabled(disabled: Mapping[str, str], device: str) -> None:
 
 @torch.inference_mode()
 def _describe_difference(
-    runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], noted: torch.Tensor
+    runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], logprobs: torch.Tensor
 ) -> str | None:
-    """Return how far greedy `tokens` are from a forward's top tokens, and their `noted` log-probabilities from its."""
+    """Return how far greedy `tokens` are from a forward's top tokens, and their `logprobs` from its."""
     runner.start(0, prompt[:-1], len(prompt) + len(tokens)).finish()
     logits = runner.forward([[prompt[-1], *tokens[:-1]]])
     runner.cache.clear()
-    return compare_top(logits, upload(tokens, logits.device), noted)
+    return compare_top(logits, upload(tokens, logits.device), logprobs)
 
 
-def compare_top(logits: torch.Tensor, tokens: torch.Tensor, noted: torch.Tensor) -> str | None:
-    """Return how far `tokens` [N] and their `noted` log-probabilities are from the top ones of `logits` [N, V]."""
+def compare_top(logits: torch.Tensor, tokens: torch.Tensor, logprobs: torch.Tensor) -> str | None:
+    """Return how far `tokens` [N] and their `logprobs` are from the top ones of `logits` [N, V]."""
     logp = logits.float().log_softmax(dim=1)
     own = logp.gather(1, tokens[:, None])[:, 0]
-    return describe_error(torch.maximum(logp.amax(dim=1) - own, (own - noted).abs()).max(), logits.dtype)
+    return describe_error(torch.maximum(logp.amax(dim=1) - own, (own - logprobs).abs()).max(), logits.dtype)
 
 
 def describe_error(nats: torch.Tensor, dtype: torch.dtype) -> str | None:

@@ -26,7 +26,7 @@ RunChunks = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Computes all tokens of one row from its state [1, H, K, V]: what they read [N, H, V], and the state after them."""
 
 
-class Rounds(Protocol):
+class Recurrence(Protocol):
     """What computes rounds: `kernels/recurrence.py`, or the kernel that does the same."""
 
     def run_tokens(
@@ -75,14 +75,14 @@ class _RowSlot:
 class RecurrentCache(RaggedCache):
     """A `RaggedCache` whose rows also have recurrent states: in slots of `pool.states`, which may limit the rows."""
 
-    def __init__(self, *args: Any, rounds: Rounds = recurrence, chunk: int = 1, **options: Any) -> None:
-        """Take what `RaggedCache` takes. `rounds` computes rounds.
+    def __init__(self, *args: Any, kernel: Recurrence = recurrence, chunk: int = 1, **options: Any) -> None:
+        """Take what `RaggedCache` takes. `kernel` computes rounds.
 
         States are kept where both a page and a `chunk` of a prefill end: a prompt that begins there has the chunks that
         it has without.
         """
         super().__init__(*args, **options)
-        self.rounds = rounds
+        self.recurrence = kernel
         self._kept_every = math.lcm(chunk, self.pool.page_size)
         if self.pool.states is None:
             self.pool.states = StatePool(count_slots(self.max_rows))
@@ -130,7 +130,7 @@ class RecurrentCache(RaggedCache):
             self._uncommitted[layer] = _LastState(last)
             return out
         read: torch.Tensor
-        read, self._uncommitted[layer] = self.rounds.run_tokens(states, rows, tokens())
+        read, self._uncommitted[layer] = self.recurrence.run_tokens(states, rows, tokens())
         return read
 
     def commit(self, counts: Sequence[int], first_row: int = 0) -> None:
@@ -148,7 +148,7 @@ class RecurrentCache(RaggedCache):
             states = self._states.buffers[layer]
             match uncommitted:
                 case StateWrites():
-                    self.rounds.advance_states(states, rows, uncommitted)
+                    self.recurrence.advance_states(states, rows, uncommitted)
                 case _LastState(state):
                     assert rows.counts == self._rows_now.counts, "only part of a forward of whole chunks was committed"
                     states[rows.slot] = state

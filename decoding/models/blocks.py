@@ -50,22 +50,22 @@ class AttentionInputs(NamedTuple):
     values: torch.Tensor
 
     @classmethod
-    def write(cls, heads: QKV, slots: KVLayer) -> AttentionInputs:
+    def write(cls, qkv: QKV, kv_layer: KVLayer) -> AttentionInputs:
         """Write keys and values where they are kept."""
-        return cls(heads.queries, *slots.update(*(part.transpose(0, 1)[None] for part in heads[1:])))
+        return cls(qkv.queries, *kv_layer.update(*(part.transpose(0, 1)[None] for part in qkv[1:])))
 
 
 class ForwardSteps(Protocol):
     """The steps of one forward over N tokens. `x` is the residual stream, [N, H]."""
 
-    def first(self, x: torch.Tensor, slots: KVLayer) -> AttentionInputs:
+    def first(self, x: torch.Tensor, kv_layer: KVLayer) -> AttentionInputs:
         """Write the first layer's keys and values; return what its attention reads."""
 
     def following(
-        self, layer: int, x: torch.Tensor, attended: torch.Tensor, slots: KVLayer
+        self, layer: int, x: torch.Tensor, attended: torch.Tensor, kv_layer: KVLayer
     ) -> tuple[torch.Tensor, AttentionInputs]:
         """Return the output of `layer`, given what its heads attended to [N, Hq * D], and what the attention after it
-        reads, whose keys and values are written to `slots`."""
+        reads, whose keys and values are written to `kv_layer`."""
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         """Return logits [N, V] after the last layer, of the tokens at the positions `keep` only if it is given."""
@@ -105,14 +105,16 @@ class _DenseSteps(NamedTuple):
     cos: torch.Tensor  # [N, 1, D]
     sin: torch.Tensor  # [N, 1, D]
 
-    def first(self, x: torch.Tensor, slots: KVLayer) -> AttentionInputs:
-        return AttentionInputs.write(self.blocks.layers[0].read(x, self.cos, self.sin), slots)
+    def first(self, x: torch.Tensor, kv_layer: KVLayer) -> AttentionInputs:
+        return AttentionInputs.write(self.blocks.layers[0].norm_and_compute_qkv(x, self.cos, self.sin), kv_layer)
 
     def following(
-        self, layer: int, x: torch.Tensor, attended: torch.Tensor, slots: KVLayer
+        self, layer: int, x: torch.Tensor, attended: torch.Tensor, kv_layer: KVLayer
     ) -> tuple[torch.Tensor, AttentionInputs]:
         x = self.blocks.layers[layer].finish(x, attended)
-        return x, AttentionInputs.write(self.blocks.layers[layer + 1].read(x, self.cos, self.sin), slots)
+        return x, AttentionInputs.write(
+            self.blocks.layers[layer + 1].norm_and_compute_qkv(x, self.cos, self.sin), kv_layer
+        )
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         x = self.blocks.layers[-1].finish(x, attended)
@@ -133,11 +135,11 @@ class Layer:
         self._norms = layer.input_layernorm, layer.post_attention_layernorm
         self._head_norms = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
 
-    def read(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
+    def norm_and_compute_qkv(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
         """Return the heads of the residual stream x [N, H], rotated by cos and sin [N, 1, D]."""
-        return self.heads(apply_rms_norm(x, self._norms[0]), cos, sin)
+        return self.compute_qkv(apply_rms_norm(x, self._norms[0]), cos, sin)
 
-    def heads(self, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
+    def compute_qkv(self, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
         """Return the heads of what the attention's projections read, [N, in]."""
         heads = self._joint(normed)  # [N, (Hq + 2 Hkv) D]
         heads = heads.view(len(normed), -1, self._size)

@@ -95,7 +95,7 @@ def _convert_weights(gguf: Path, folder: Path) -> dict[str, str]:
         dtype=torch.bfloat16,
         attn_implementation="eager",
         trust_remote_code=False,
-        **_dequantize(gguf.name),
+        **_build_quantization_arguments(gguf.name),
     )
     model.hf_quantizer = None  # save_pretrained refuses a model that has one
     for stale in ("quantization_config", "_model_name_or_path"):
@@ -165,7 +165,7 @@ def _speed_up_gguf() -> None:
     gguf.get_tensor_name_map = cache(gguf.get_tensor_name_map)  # asked for once for each tensor
 
 
-def _dequantize(filename: str) -> dict[str, Any]:
+def _build_quantization_arguments(filename: str) -> dict[str, Any]:
     """Return the argument that asks for dense weights. Older transformers always dequantize and do not know it."""
     import transformers  # noqa: PLC0415
 

@@ -133,7 +133,7 @@ class DFlash(nn.Module):
         return self.shape.block - 1
 
     @property
-    def kinds(self) -> dict[Hashable, torch.Tensor]:
+    def buffer_specs(self) -> dict[Hashable, torch.Tensor]:
         """What its cache holds of a token: an empty tensor [Hkv, 0, D] by the name of the buffer."""
         layer = self.shape.layer
         empty = self.norm.weight.new_empty(layer.num_key_value_heads, 0, layer.head_dim)
@@ -160,7 +160,7 @@ class DFlash(nn.Module):
         `features` [N, H] are these positions', `cos` and `sin` [N, 1, D] their rotary embedding.
         """
         normed = apply_rms_norm(features, self.hidden_norm)
-        return [layer.heads(normed, cos, sin) for layer in self._layers]
+        return [layer.compute_qkv(normed, cos, sin) for layer in self._layers]
 
     def inputs(self, embedded: torch.Tensor, features: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Return what the first layer reads of M blocks, [M * B, H].
@@ -177,9 +177,9 @@ class DFlash(nn.Module):
             masks = mask.expand(M, K, -1)
         return torch.cat([embedded[:, None], masks.to(embedded.dtype)], dim=1).flatten(0, 1)
 
-    def read(self, i: int, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
+    def compute_qkv(self, i: int, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
         """Return the heads of layer i for the residual stream x [N, H], rotated by cos and sin [N, 1, D]."""
-        return self._layers[i].read(x, cos, sin)
+        return self._layers[i].norm_and_compute_qkv(x, cos, sin)
 
     def finish(self, i: int, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
         """Return the output of layer i, [N, H], given what its heads attended to [N, Hq * D]."""

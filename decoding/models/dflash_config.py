@@ -20,7 +20,7 @@ from decoding.models.errors import ModelError, get_first_line
 from decoding.models.head_folder import CONFIG
 
 ARCHITECTURE = "DFlashDraftModel"
-OWN, TAP_IDS, MASK = "dflash_config", "target_layer_ids", "mask_token_id"
+DFLASH_CONFIG, TAP_IDS, MASK = "dflash_config", "target_layer_ids", "mask_token_id"
 _LARGEST = 2**18
 _SIZES = {
     "hidden_size": _LARGEST,
@@ -37,13 +37,13 @@ _SIZES = {
 _NUMBERS = {"rms_norm_eps": 1.0, "rope_theta": 1e15}
 """Numbers above 0, with the largest that is believed."""
 _SWITCHES = ("mlp_bias", "attention_bias", "use_sliding_window")
-_OBJECTS = ("rope_scaling", "rope_parameters", OWN)
+_OBJECTS = ("rope_scaling", "rope_parameters", DFLASH_CONFIG)
 _LAYER = (
     "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act",
     "max_position_embeddings", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "mlp_bias",
     "attention_bias", "num_hidden_layers",
 )  # fmt: skip
-_REQUIRED = ("hidden_size", "num_attention_heads", "num_hidden_layers", "block_size", OWN)
+_REQUIRED = ("hidden_size", "num_attention_heads", "num_hidden_layers", "block_size", DFLASH_CONFIG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ def parse(text: str, target: LlamaConfig) -> HeadConfig:
         raise make_refusal(f"its {CONFIG} asks for attention in a sliding window, which is not supported")
     return HeadConfig(
         _parse_layer(raw, target),
-        _parse_taps(raw[OWN], target.num_hidden_layers),
+        _parse_taps(raw[DFLASH_CONFIG], target.num_hidden_layers),
         raw["block_size"],
-        _parse_mask_token(raw[OWN], target.vocab_size),
+        _parse_mask_token(raw[DFLASH_CONFIG], target.vocab_size),
         raw.get("num_key_value_heads"),
         raw.get("draft_vocab_size"),
     )

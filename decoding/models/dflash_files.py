@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from transformers import LlamaConfig
 
 from decoding.models.dflash import DFlash, DFlashShape
-from decoding.models.dflash_config import ARCHITECTURE, MASK, OWN, TAP_IDS, HeadConfig, make_refusal, parse
+from decoding.models.dflash_config import ARCHITECTURE, DFLASH_CONFIG, MASK, TAP_IDS, HeadConfig, make_refusal, parse
 from decoding.models.errors import ModelError, get_first_line
 from decoding.models.head_checks import require_sound
 from decoding.models.head_folder import CONFIG, WEIGHTS
@@ -57,8 +57,8 @@ def write(head: DFlash, folder: Path, target: LlamaConfig) -> None:
     """Write a head into a folder, in bfloat16, with the names of published heads."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {
-        name: tensor.bfloat16() if tensor.is_floating_point() else tensor
-        for name, tensor in _collect_state(head).items()
+        name: (tensor.bfloat16() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()
+        for name, tensor in head.state_dict().items()
     }
     save_tensors(state, folder / WEIGHTS)
     shape = head.shape
@@ -67,7 +67,7 @@ def write(head: DFlash, folder: Path, target: LlamaConfig) -> None:
         "architectures": [ARCHITECTURE],
         "model_type": "qwen3",
         "block_size": shape.block,
-        OWN: {MASK: shape.mask_token, TAP_IDS: [tap - 1 for tap in shape.taps]},
+        DFLASH_CONFIG: {MASK: shape.mask_token, TAP_IDS: [tap - 1 for tap in shape.taps]},
         "num_target_layers": target.num_hidden_layers,
         "vocab_size": target.vocab_size,
         "draft_vocab_size": shape.n_drafted,
@@ -75,10 +75,6 @@ def write(head: DFlash, folder: Path, target: LlamaConfig) -> None:
         "torch_dtype": "bfloat16",
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def _collect_state(head: DFlash) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in head.state_dict().items()}
 
 
 def _load_weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -90,10 +86,10 @@ def _load_weights(folder: Path) -> dict[str, torch.Tensor]:
         loaded = load_file(file)
     except Exception as error:  # a damaged file can raise anything
         raise make_refusal(f"its {WEIGHTS} cannot be read ({get_first_line(error)})") from error
-    return {name: _require_dense(name, tensor) for name, tensor in loaded.items()}
+    return {name: _require_dtype(name, tensor) for name, tensor in loaded.items()}
 
 
-def _require_dense(name: str, tensor: torch.Tensor) -> torch.Tensor:
+def _require_dtype(name: str, tensor: torch.Tensor) -> torch.Tensor:
     """The tensor, if its dtype is one that a tensor of this name may have."""
     if tensor.dtype not in {"d2t": _INTEGERS}.get(name, _FLOATS):
         raise make_refusal(f"its tensor {name} has the dtype {str(tensor.dtype).removeprefix('torch.')}")

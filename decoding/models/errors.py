@@ -46,10 +46,6 @@ class NotCausalError(ModelError):
     """Not a causal language model that transformers implements."""
 
 
-class EncoderDecoderError(NotCausalError):
-    """An encoder-decoder model."""
-
-
 class IncompatibleModelError(ModelError):
     """A model whose logits in the engine differ from its own forward."""
 

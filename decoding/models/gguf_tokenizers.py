@@ -33,12 +33,7 @@ SPLITS: dict[str, tuple[str, ...]] = {
     ),
 }
 """The expressions that cut a text before the merges, each within the pieces of the one before."""
-_ROLES = {
-    "bos_token": "bos_token_id",
-    "eos_token": "eos_token_id",
-    "unk_token": "unknown_token_id",
-    "pad_token": "padding_token_id",
-}
+_ROLES = ("bos_token", "eos_token", "unk_token", "pad_token")
 
 
 def complete_tokenizer(tokenizer: Any, gguf: Path) -> None:
@@ -61,8 +56,8 @@ def complete_tokenizer(tokenizer: Any, gguf: Path) -> None:
             special = kinds[token_id] == TokenType.CONTROL
             token = AddedToken(tokenizer.convert_ids_to_tokens(token_id), normalized=False, special=special)
             tokenizer.add_tokens([token], special_tokens=special)
-    for role in ("eos_token", "pad_token"):
-        token_id = setting(_ROLES[role])
+    for role, key in (("eos_token", "eos_token_id"), ("pad_token", "padding_token_id")):
+        token_id = setting(key)
         if token_id is not None:
             setattr(tokenizer, role, tokenizer.convert_ids_to_tokens(token_id))
     backend, family = tokenizer.backend_tokenizer, setting("pre")

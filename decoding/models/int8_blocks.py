@@ -14,7 +14,6 @@ from torch import nn
 
 from decoding.models import int8
 from decoding.models.blocks import QKV, AttentionInputs, ForwardSteps, KVLayer, apply_rms_norm
-from decoding.models.fusion import FusedPart
 from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, CompiledGraph, Graph
 from decoding.models.packing import PackedLayer, replace_linears
 
@@ -29,8 +28,8 @@ class Int8Blocks:
         attention = layers[0].self_attn
         self._attention_dtype: torch.dtype = model.dtype
         self._size: int = attention.head_dim
-        self._n_queries: int = model.config.num_attention_heads
-        self._n_keys: int = model.config.num_key_value_heads
+        self._n_query_heads: int = model.config.num_attention_heads
+        self._n_kv_heads: int = model.config.num_key_value_heads
         self._width: int = model.config.hidden_size
         self.first = self._build(None, layers[0])
         self.following = [self._build(layer, after) for layer, after in pairwise(layers)]
@@ -44,11 +43,11 @@ class Int8Blocks:
         """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
         return _Int8Steps(self, cos, sin)
 
-    def heads(self, rotated: torch.Tensor, values: torch.Tensor) -> QKV:
+    def split_qkv(self, rotated: torch.Tensor, values: torch.Tensor) -> QKV:
         """Return the heads of rotated queries and keys [1, N, (Hq + Hkv) D] and of values [N, Hkv D]."""
         rotated = rotated[0].to(self._attention_dtype).view(len(values), -1, self._size)
-        queries, keys = torch.split(rotated, [self._n_queries, self._n_keys], dim=1)
-        return QKV(queries, keys, values.to(self._attention_dtype).view(len(values), self._n_keys, self._size))
+        queries, keys = torch.split(rotated, [self._n_query_heads, self._n_kv_heads], dim=1)
+        return QKV(queries, keys, values.to(self._attention_dtype).view(len(values), self._n_kv_heads, self._size))
 
     def _build(self, layer: Any, after: Any) -> CompiledGraph:
         """The graph from the attention of `layer` up to the attention of the layer `after` it.
@@ -58,7 +57,7 @@ class Int8Blocks:
         inputs: dict[str, tuple[int, list[int | str]]] = {"x": (FLOAT, ["N", self._width])}
         inputs[int8.ZERO_POINTS] = (UINT8, ["N"])
         if layer is not None:
-            inputs["attended"] = (FLOAT, ["N", self._n_queries * self._size])
+            inputs["attended"] = (FLOAT, ["N", self._n_query_heads * self._size])
         if after is not None:
             half = self._size // 2
             inputs |= {"cos": (FLOAT, ["N", half]), "sin": (FLOAT, ["N", half]), "positions": (INT64, [1, "N"])}
@@ -74,8 +73,8 @@ class Int8Blocks:
                 return graph.compile(graph.add("Add", x, added))
             normed, x = _add_and_norm(graph, x, added, after.input_layernorm)
             outputs.append(x)
-        joint = int8.add_linear(graph, normed, _join_linears(after.self_attn.q_proj))
-        sizes = graph.constant([(self._n_queries + self._n_keys) * self._size, self._n_keys * self._size])
+        joint = int8.add_linear(graph, normed, after.self_attn.q_proj.fused.linear)
+        sizes = graph.constant([(self._n_query_heads + self._n_kv_heads) * self._size, self._n_kv_heads * self._size])
         unrotated, values = graph.add_many("Split", 2, joint, sizes, axis=1)
         unrotated = graph.add("Unsqueeze", unrotated, graph.constant([0]))
         rotated = graph.add("RotaryEmbedding", unrotated, "positions", "cos", "sin", domain=ORT)
@@ -95,16 +94,18 @@ class _Int8Steps:
             "sin": sin[:, :half].contiguous().numpy(),
         }
 
-    def first(self, x: torch.Tensor, slots: KVLayer) -> AttentionInputs:
-        return AttentionInputs.write(self._blocks.heads(*self._blocks.first({"x": x.numpy(), **self._feeds})), slots)
+    def first(self, x: torch.Tensor, kv_layer: KVLayer) -> AttentionInputs:
+        return AttentionInputs.write(
+            self._blocks.split_qkv(*self._blocks.first({"x": x.numpy(), **self._feeds})), kv_layer
+        )
 
     def following(
-        self, layer: int, x: torch.Tensor, attended: torch.Tensor, slots: KVLayer
+        self, layer: int, x: torch.Tensor, attended: torch.Tensor, kv_layer: KVLayer
     ) -> tuple[torch.Tensor, AttentionInputs]:
         x, rotated, values = self._blocks.following[layer](
             {"x": x.numpy(), "attended": attended.float().numpy(), **self._feeds}
         )
-        return x, AttentionInputs.write(self._blocks.heads(rotated, values), slots)
+        return x, AttentionInputs.write(self._blocks.split_qkv(rotated, values), kv_layer)
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         (x,) = self._blocks.last({"x": x.numpy(), "attended": attended.float().numpy(), **self._zero_points})
@@ -125,12 +126,8 @@ class ReleasedLinear(PackedLayer):
         return self._n_bytes
 
 
-def _join_linears(part: FusedPart) -> nn.Linear:
-    return part.fused.linear
-
-
 def _add_mlp(graph: Graph, x: str, mlp: Any) -> str:
-    both = int8.add_linear(graph, x, _join_linears(mlp.gate_proj))
+    both = int8.add_linear(graph, x, mlp.gate_proj.fused.linear)
     size = mlp.down_proj.in_features
     gate, up = graph.add_many("Split", 2, both, graph.constant([size, size]), axis=1)
     silu = graph.add("QuickGelu", gate, domain=ORT, alpha=1.0)

@@ -36,16 +36,16 @@ class _KernelSteps(NamedTuple):
     cos: torch.Tensor  # [N, D]
     sin: torch.Tensor  # [N, D]
 
-    def first(self, x: torch.Tensor, slots: KVLayer) -> AttentionInputs:
+    def first(self, x: torch.Tensor, kv_layer: KVLayer) -> AttentionInputs:
         layer = self.blocks.layers[0]
-        return self._read(layer, _norm(x, None, layer.input_norm)[1], slots)
+        return self._read(layer, _norm(x, None, layer.input_norm)[1], kv_layer)
 
     def following(
-        self, layer: int, x: torch.Tensor, attended: torch.Tensor, slots: KVLayer
+        self, layer: int, x: torch.Tensor, attended: torch.Tensor, kv_layer: KVLayer
     ) -> tuple[torch.Tensor, AttentionInputs]:
         after = self.blocks.layers[layer + 1]
         x, normed = self._finish(layer, x, attended, after.input_norm)
-        return x, self._read(after, normed, slots)
+        return x, self._read(after, normed, kv_layer)
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         _, normed = self._finish(len(self.blocks.layers) - 1, x, attended, self.blocks.norm)
@@ -60,11 +60,11 @@ class _KernelSteps(NamedTuple):
         x, normed = _norm(x, layer.out(attended), layer.mlp_norm)
         return _norm(x, layer.down(silu_mul(layer.gate_up(normed))), norm)
 
-    def _read(self, layer: _Layer, normed: torch.Tensor, slots: KVLayer) -> AttentionInputs:
+    def _read(self, layer: _Layer, normed: torch.Tensor, kv_layer: KVLayer) -> AttentionInputs:
         heads = layer.joint(normed)  # [N, (Hq + 2 Hkv) D]
         like = heads.new_empty(1, layer.n_kv_heads, 0, layer.head_size)
-        keys, values = slots.get_pools(like, like)
-        return AttentionInputs(rotate_and_write(heads, self.cos, self.sin, keys, values, slots.slot), keys, values)
+        keys, values = kv_layer.get_pools(like, like)
+        return AttentionInputs(rotate_and_write(heads, self.cos, self.sin, keys, values, kv_layer.slot), keys, values)
 
 
 class _Layer:

@@ -57,7 +57,7 @@ class LoadedModel:
     # kernels that must not be used for this model here, with the reasons
     disabled: Mapping[str, str] = field(default_factory=dict)
     weights: str = "dense"
-    _measured: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _computed: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def weights_sha256(self) -> str:
@@ -71,9 +71,9 @@ class LoadedModel:
         """The name, with the weights where they are not the dense ones."""
         return self.name if self.weights == "dense" else f"{self.name} ({self.weights})"
 
-    def measured_once(self, name: str, measure: Callable[[], T]) -> T:
-        """Return what `measure` returned to the first engine that asked for the fact `name` of this model."""
-        if name not in self._measured:
-            self._measured[name] = measure()
-        result: T = self._measured[name]
+    def compute_once(self, name: str, compute: Callable[[], T]) -> T:
+        """Return what `compute` returned to the first engine that asked for the fact `name` of this model."""
+        if name not in self._computed:
+            self._computed[name] = compute()
+        result: T = self._computed[name]
         return result

@@ -18,7 +18,6 @@ from decoding.models import fetch, registry
 from decoding.models.device import pick_device, pick_dtype
 from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import (
-    EncoderDecoderError,
     ModelError,
     NotCausalError,
     TokenizerMismatchError,
@@ -26,6 +25,7 @@ from decoding.models.errors import (
 )
 from decoding.models.infilling import find_format
 from decoding.models.loaded import LoadedModel
+from decoding.models.memory import count_bytes_read
 from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
 
 # Tokens that end an answer. Instruct checkpoints often declare one of them as EOS and generate another.
@@ -62,7 +62,6 @@ def load(
         on_progress(f"{name}: loading into memory ({on}, {str(kind).removeprefix('torch.')})")
     tokenizer = _load_tokenizer(folder, name, trusted)
     model = _load_weights(folder, name, config, kind, on, attention, trusted)
-    parameters = list(model.parameters())
     text_config = config.get_text_config()
     vocab_size = min(text_config.vocab_size, len(tokenizer))
     return LoadedModel(
@@ -75,8 +74,8 @@ def load(
         folder=folder,
         dtype=kind,
         device=on,
-        n_parameters=sum(parameter.numel() for parameter in parameters),
-        n_weight_bytes=sum(parameter.numel() * parameter.element_size() for parameter in parameters),
+        n_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        n_weight_bytes=count_bytes_read(model),
         context_length=_find_context_length(text_config, tokenizer),
         vocab_size=vocab_size,
         eos_token_ids=_collect_eos_token_ids(model, tokenizer),
@@ -132,7 +131,7 @@ def _load_causal_config(folder: Path, name: str, trusted: bool) -> Any:
             f"{name} is a {kind!r} model that cannot be loaded ({why}): choose an architecture transformers ships."
         ) from error
     if config.is_encoder_decoder:
-        raise EncoderDecoderError(
+        raise NotCausalError(
             f"{name} is an encoder-decoder model ({config.model_type}): choose a decoder-only causal language model."
         )
     model_class = _find_model_class(config, folder, trusted)

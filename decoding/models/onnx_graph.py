@@ -23,7 +23,7 @@ FLOAT, UINT8, INT64 = TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT64
 # The domain of ONNX Runtime's own operations.
 ORT = "com.microsoft"
 # The session option for CPUs that sum products of bytes in 16 bits.
-PRECISE = "session.x64quantprecision"
+PRECISION_OPTION = "session.x64quantprecision"
 # The newest format and operations that onnxruntime 1.20 reads.
 _IR_VERSION = 10
 _OPSET = 21
@@ -92,7 +92,7 @@ class CompiledGraph:
         # Makes the weights unsigned, whose products are exact on every x86 CPU. ONNX Runtime would do it on CPUs with
         # VNNI or AMX too, where the faster products are exact already.
         if not cpu_multiplies_bytes():
-            options.add_session_config_entry(PRECISE, "1")
+            options.add_session_config_entry(PRECISION_OPTION, "1")
         options.log_severity_level = 3
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(each) for each in weights.values()]
         options.add_external_initializers(list(weights), values)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-READS_WEIGHT = "bassline_reads_weight"
+WEIGHT_IS_READ = "bassline_weight_is_read"
 """The attribute of a linear layer whose weight other code reads: it stays as it is."""
 
 
@@ -61,7 +61,7 @@ def replace_linears(model: nn.Module, replacement: Callable[[nn.Linear], nn.Modu
         for name, child in list(module.named_children()):
             if (
                 type(child) is nn.Linear
-                and not hasattr(child, READS_WEIGHT)
+                and not hasattr(child, WEIGHT_IS_READ)
                 and (other := replacement(child)) is not None
             ):
                 setattr(module, name, other)

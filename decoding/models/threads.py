@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
+from decoding.models.weight_formats import FORMATS
+
 
 class _Outside(threading.local):
     """`n` are the threads that the calling thread has outside of `use_one_thread`, None where that is not active."""
@@ -54,8 +56,8 @@ def use_all_threads() -> Iterator[None]:
 
 
 def use_threads_for(weights: str) -> AbstractContextManager[None]:
-    """Let PyTorch use one thread beside 8-bit weights, and all its threads for others, while the context lasts."""
-    return use_one_thread() if weights == "int8" else use_all_threads()
+    """Let PyTorch use one thread beside ONNX Runtime's, and all its threads elsewhere, while the context lasts."""
+    return use_one_thread() if FORMATS[weights].uses_one_thread else use_all_threads()
 
 
 def count_threads() -> int:

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,24 @@ def list_heads() -> list[HeadRecord]:
     return [record for record in records if record is not None]
 
 
+def describe_head(
+    target: LoadedModel, head: DFlash, source: str, sha256: str, n_bytes: int, **facts: Any
+) -> HeadRecord:
+    """Return the record of a new head; `facts` are the fields that depend on its source."""
+    return HeadRecord(
+        target=target.ref,
+        target_sha256=target.sha256,
+        sha256=sha256,
+        source=source,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        n_parameters=sum(parameter.numel() for parameter in head.parameters()),
+        n_bytes=n_bytes,
+        n_drafted=head.shape.n_drafted,
+        taps=list(head.shape.taps),
+        **facts,
+    )
+
+
 def store(target: LoadedModel, head: DFlash, describe: Callable[[DFlash, str, int], HeadRecord]) -> HeadRecord:
     """Replace the head of a target by one that passes every check, whole or not at all, and return its record.
 
@@ -99,7 +118,7 @@ def store(target: LoadedModel, head: DFlash, describe: Callable[[DFlash, str, in
 
     place = get_heads_folder() / registry.resolve(target.ref).slug
     config = target.model.config.get_text_config()
-    with _make_folder_beside(place, "new") as new:
+    with _make_lock(place, "-new"), _make_folder_beside(place, "new") as new:  # measuring takes minutes
         dflash_files.write(head, new, config)
         weights = new / WEIGHTS
         record = describe(dflash_files.read(new, config), _hash_file(weights), weights.stat().st_size)
@@ -146,9 +165,9 @@ def remove(target: str) -> bool:
     return remove_folders(_make_lock(place), place)
 
 
-def _make_lock(place: Path) -> FileLock:
+def _make_lock(place: Path, suffix: str = "") -> FileLock:
     """The lock of a head's folder: workers that share a cache fetch the same head at the same time."""
-    return make_lock(cache_folder(), f"drafter-{place.name}")
+    return make_lock(cache_folder(), f"drafter-{place.name}{suffix}")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ class TokenTexts:
     @classmethod
     def get_for_model(cls, model: LoadedModel) -> TokenTexts:
         """Return the texts of a model's tokens, which are cached with it."""
-        return model.measured_once("token_texts", lambda: cls(model.tokenizer))
+        return model.compute_once("token_texts", lambda: cls(model.tokenizer))
 
     def __call__(self, token: int) -> str:
         """Return the text of a token; for part of a character its name in the vocabulary, so that texts differ."""

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -13,10 +14,10 @@ from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from decoding.state.request_state import encode_prompt
-from decoding.training.collect import record
 from decoding.training.overlap import OverlapFilter
 from decoding.training.shards import ShardInfo, Shards
 from decoding.training.statements import Statement
+from decoding.training.text_recorder import TextRecorder
 
 N_STATEMENTS = 64
 N_INVENTED = 32
@@ -48,22 +49,22 @@ class PromptBuilder:
     """How a target is asked: `render` makes a prompt of a statement.
 
     `opening` is the beginning of a user's message that the target is to finish itself; None for a model that was not
-    trained to converse. `beginning` are its last words, which belong to the instruction.
+    trained to converse. `instruction_start` are its last words, which belong to the instruction.
     """
 
     render: Callable[[Statement], RenderedPrompt]
     opening: str | None = None
-    beginning: str = ""
+    instruction_start: str = ""
 
 
 def choose_fitting_prompts(
-    target: LoadedModel, asking: PromptBuilder, statements: Iterable[Statement], n: int, n_answer: int
+    target: LoadedModel, prompt_builder: PromptBuilder, statements: Iterable[Statement], n: int, n_answer: int
 ) -> list[str]:
     """Return the prompts of the first `n` statements that leave the target room for an answer of `n_answer` tokens.
 
     Raises ModelError if there are none.
     """
-    rendered = (asking.render(statement).prompt for statement in islice(statements, _MOST_RENDERED))
+    rendered = (prompt_builder.render(statement).prompt for statement in islice(statements, _MOST_RENDERED))
     room = target.context_length - n_answer
     if found := [*islice((prompt for prompt in rendered if len(encode_prompt(target, prompt)) <= room), n)]:
         return found
@@ -81,57 +82,61 @@ class Collection:
     taps: Sequence[int]
     shards: Shards
     statements: Callable[[], Iterator[Statement]]
-    asking: PromptBuilder
+    prompt_builder: PromptBuilder
     overlap: OverlapFilter
     seed: int = 0
     should_stop: Callable[[], bool] = field(default=lambda: False)
     on_tokens: Callable[[int], None] = field(default=lambda _n: None)
+    _statements_left: Iterator[Statement] | None = field(default=None, init=False)
+
+    @cached_property
+    def _recorder(self) -> TextRecorder:
+        return TextRecorder(self.target, self.taps)
 
     def add_shard(self) -> ShardInfo | None:
         """Collect the next shard and return what it holds; None if it was stopped or no statement is left."""
         started = time.monotonic()
         number = len(self.shards.infos)
-        own = list(islice(self.statements(), number * N_STATEMENTS, (number + 1) * N_STATEMENTS))
+        if self._statements_left is None:
+            self._statements_left = islice(self.statements(), number * N_STATEMENTS, None)
+        own = list(islice(self._statements_left, N_STATEMENTS))
         if not own:
             return None
         invented = self.shards.infos[-1].invented if number else []
-        asked = [
-            statement for statement in self._merge_statements(own, invented) if not self.overlap.shares(statement.text)
-        ]
-        requests = [self._request(f"{number}/{i}", one) for i, one in enumerate(asked)]
-        fits = [self._is_short_enough(request) for request in requests]
-        asked = [one for one, fit in zip(asked, fits, strict=True) if fit]
-        requests = [one for one, fit in zip(requests, fits, strict=True) if fit]
+        statements = own + [Statement("instruction", text) for text in dict.fromkeys(invented)]
+        new = [statement for statement in statements if not self.overlap.shares(statement.text)]
+        pairs = [(statement, self._request(f"{number}/{i}", statement)) for i, statement in enumerate(new)]
+        asked = [(statement, request) for statement, request in pairs if self._is_short_enough(request)]
         inventing = (
-            [self._build_invention(f"{number}/new/{i}") for i in range(N_INVENTED)] if self.asking.opening else []
+            [self._build_invention(f"{number}/new/{i}") for i in range(N_INVENTED)]
+            if self.prompt_builder.opening
+            else []
         )
-        done = record(self.target, self.taps, [*requests, *inventing], self.on_tokens, self.should_stop)
+        requests = [*(request for _, request in asked), *inventing]
+        done = self._recorder.record(requests, self.on_tokens, self.should_stop)
         if self.should_stop():
+            self._statements_left = None  # its statements belong to the next shard
             return None
-        answers = done[: len(requests)]
+        answers = done[: len(asked)]
         kept = [
             recording
-            for one, (text, recording) in zip(asked, answers, strict=True)
-            if recording is not None and not self.overlap.shares(f"{one.text}\n{text}")
+            for (statement, _), (text, recording) in zip(asked, answers, strict=True)
+            if recording is not None and not self.overlap.shares(f"{statement.text}\n{text}")
         ]
         info = ShardInfo(
-            n_prompts=len(own) + len(invented),
+            n_prompts=len(statements),
             n_tokens=sum(len(recording.outputs) for recording in kept),
             n_documents=len(kept),
-            dropped_prompts=sum(self.overlap.shares(one.text) for one in self._merge_statements(own, invented)),
+            dropped_prompts=len(statements) - len(new),
             dropped_texts=sum(recording is not None for _, recording in answers) - len(kept),
             seconds=time.monotonic() - started,
-            invented=[self.asking.beginning + text for text, _ in done[len(requests) :] if text.strip()],
+            invented=[self.prompt_builder.instruction_start + text for text, _ in done[len(asked) :] if text.strip()],
         )
         self.shards.add(kept, info)
         return info
 
-    @staticmethod
-    def _merge_statements(own: list[Statement], invented: list[str]) -> list[Statement]:
-        return own + [Statement("instruction", text) for text in dict.fromkeys(invented)]
-
     def _request(self, name: str, statement: Statement) -> Request:
-        rendered = self.asking.render(statement)
+        rendered = self.prompt_builder.render(statement)
         number = self._derive_seed(name)
         temperature = TEMPERATURES[number % len(TEMPERATURES)]
         return Request(
@@ -143,9 +148,9 @@ class Collection:
         )
 
     def _build_invention(self, name: str) -> Request:
-        assert self.asking.opening is not None
+        assert self.prompt_builder.opening is not None
         return Request(
-            self.asking.opening,
+            self.prompt_builder.opening,
             sampling=SamplingParams(1.0),  # so that they differ
             seed=self._derive_seed(name),
             max_new_tokens=_LONGEST_INVENTION,
@@ -157,5 +162,5 @@ class Collection:
         return int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()[:4], "big")
 
     def _is_short_enough(self, request: Request) -> bool:
-        n_tokens = len(self.target.tokenizer(request.prompt)["input_ids"])
+        n_tokens = len(encode_prompt(self.target, request.prompt))
         return n_tokens <= LONGEST_PROMPT and n_tokens < self.target.context_length

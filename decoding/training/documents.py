@@ -23,7 +23,7 @@ class DocumentBatch:
     """B documents of up to T tokens."""
 
     tokens: torch.Tensor  # int64 [B, T]
-    taps: torch.Tensor  # [B, T, 3 H]
+    taps: torch.Tensor  # [B, T, taps * H]
     outputs: torch.Tensor  # [B, T, H]
     known: torch.Tensor  # bool [B, T]: positions with outputs, whose next token the target has generated
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any, Protocol
 
@@ -19,8 +18,10 @@ from decoding.models.device import pick_device, pick_dtype
 from decoding.models.dflash import DFlash
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel, ModelSpec
+from decoding.models.progress import format_bytes
 from decoding.models.trained_heads import HeadRecord, LoadedHead
-from decoding.prepare import find_int8_obstacle, load_model, load_unpacked, refuse_own_attention
+from decoding.models.weight_formats import FORMATS
+from decoding.prepare import load_model, load_unpacked, refuse_own_attention
 from decoding.request import RequestError
 from decoding.training import measure
 from decoding.training.collection import (
@@ -70,7 +71,7 @@ class DrafterTraining:
     `make_prompt_builder` returns how to ask the loaded target; `tasks` are the texts of evaluated tasks to keep out.
     """
 
-    plan: Plan
+    wanted_plan: Plan
     statements: Callable[[], Iterator[Statement]]
     make_prompt_builder: Callable[[LoadedModel], PromptBuilder]
     tasks: list[str]
@@ -81,8 +82,8 @@ class DrafterTraining:
 
         Raises TrainingStoppedError, ModelError for a target that no head suits, RequestError for wrong options.
         """
-        self._work = WorkFolder(self.plan.target)
-        self._plan = self._work.open(self.plan)
+        self._work = WorkFolder(self.wanted_plan.target)
+        self._plan = self._work.open(self.wanted_plan)
         self._shards = Shards(self._work.shards)
         if self._plan.n_shards is None:
             self._collect()
@@ -91,7 +92,7 @@ class DrafterTraining:
         return record
 
     def _decide(self, plan: Plan) -> Plan:
-        self._work.write(plan)
+        self._work.write_plan(plan)
         self._plan = plan
         return plan
 
@@ -113,12 +114,13 @@ class DrafterTraining:
             plan.seed,
             self.watcher.should_stop,
         )
-        self._require_room(compute_largest_shard(target, plan.taps))
+        next_bytes = compute_largest_shard(target, plan.taps)
+        self._require_room(next_bytes)
         limit_s = plan.hours * 3600 * COLLECTING if plan.hours is not None else None
         self.watcher.stage("collecting text", limit_s if limit_s is not None else float(plan.tokens or 0))
         running = _CollectionProgress(self.watcher, self._shards.infos, limit_s)
         collection.on_tokens = running.add
-        while not self._has_enough(limit_s, compute_largest_shard(target, plan.taps)):
+        while not self._has_enough(limit_s, next_bytes):
             info = collection.add_shard()
             if info is None and self.watcher.should_stop():
                 raise TrainingStoppedError
@@ -134,7 +136,7 @@ class DrafterTraining:
         if n_bytes > self._plan.max_bytes:
             self._work.remove()
             raise RequestError(
-                f"a part of its training data may take {n_bytes / 2**30:.2f} GB: give a larger --max-disk"
+                f"a part of the training data may take {format_bytes(n_bytes)}: give a larger --max-disk"
             )
 
     def _has_enough(self, limit_s: float | None, next_bytes: int) -> bool:
@@ -147,8 +149,8 @@ class DrafterTraining:
 
     # Training -----------------------------------------------------------------------------------------------------
 
-    def _train(self) -> tuple[DFlash, HeadRecord]:
-        """The trained head and its record, still without hash and speeds."""
+    def _train(self) -> tuple[DFlash, dict[str, Any]]:
+        """The trained head, and for its record what is known of the training."""
         plan = self._plan
         assert plan.n_shards is not None
         target = load_unpacked(ModelSpec(plan.target))
@@ -158,24 +160,14 @@ class DrafterTraining:
         assert plan.n_steps is not None
         self.watcher.stage("training", plan.n_steps)
         trainer = self._make_trainer(target, documents, plan.n_steps)
-        head = trainer.head
         if not trainer.run():
             raise TrainingStoppedError
-        return head, HeadRecord(
-            target=plan.target,
-            target_sha256=target.sha256,
-            sha256="",
-            source="trained",
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            n_parameters=sum(parameter.numel() for parameter in head.parameters()),
-            n_bytes=0,
-            n_drafted=head.shape.n_drafted,
-            taps=list(head.shape.taps),
-            hours=(sum(info.seconds for info in self._shards.infos) + trainer.seconds) / 3600,
-            match=trainer.best.match,
-            curve=[asdict(one) for one in trainer.curve],
-            data=self._describe_data(trainer.step),
-        )
+        return trainer.head, {
+            "hours": (sum(info.seconds for info in self._shards.infos) + trainer.seconds) / 3600,
+            "match": trainer.best.match,
+            "curve": [asdict(one) for one in trainer.curve],
+            "data": self._describe_data(trainer.step),
+        }
 
     def _make_trainer(self, target: LoadedModel, documents: Documents, n_steps: int) -> Trainer:
         plan = self._plan
@@ -215,7 +207,7 @@ class DrafterTraining:
         return max(1, min(int(left_s / step_s), MAX_EPOCHS * documents.n_batches()))
 
     def _describe_data(self, steps: int) -> dict[str, Any]:
-        infos = self._shards.infos[: self._plan.n_shards]
+        infos = self._shards.infos
         names = ("n_tokens", "n_documents", "n_prompts", "dropped_prompts", "dropped_texts")
         return {name: sum(getattr(info, name) for info in infos) for name in names} | {
             "n_bytes": self._shards.n_bytes,
@@ -225,15 +217,14 @@ class DrafterTraining:
 
     # Measuring and storing ----------------------------------------------------------------------------------------
 
-    def _store(self, head: DFlash, record: HeadRecord) -> HeadRecord:
+    def _store(self, head: DFlash, facts: dict[str, Any]) -> HeadRecord:
         """Store the head; the old one stays until this one has been measured."""
         target = load_model(ModelSpec(self._plan.target))
 
         def describe(stored: DFlash, sha256: str, n_bytes: int) -> HeadRecord:
-            known = replace(record, sha256=sha256, n_bytes=n_bytes)
-            return replace(
-                known, speeds=self._measure_speeds(target, trained_heads.prepare_head(stored, target, known))
-            )
+            record = trained_heads.describe_head(target, stored, "trained", sha256, n_bytes, **facts)
+            loaded = trained_heads.prepare_head(stored, target, record)
+            return replace(record, speeds=self._measure_speeds(target, loaded))
 
         return trained_heads.store(target, head, describe)
 
@@ -285,7 +276,11 @@ class _CollectionProgress:
 def _choose_fastest_weights() -> str:
     """Return the weights that write the most text in a given time: 8-bit ones where a CPU would compute in float32."""
     device = pick_device("auto")
-    return "int8" if pick_dtype("auto", device) == torch.float32 and find_int8_obstacle() is None else "dense"
+    return (
+        "int8"
+        if pick_dtype("auto", device) == torch.float32 and FORMATS["int8"].find_obstacle(device) is None
+        else "dense"
+    )
 
 
 def _describe_evaluation(evaluation: Evaluation | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,14 +21,13 @@ from decoding.models.trained_heads import HeadRecord
 from decoding.prepare import load_unpacked, refuse_own_attention
 from decoding.request import Request, SamplingParams
 from decoding.training import measure
-from decoding.training.collect import record
 from decoding.training.collection import PromptBuilder, choose_fitting_prompts
 from decoding.training.initial import read_output_rows
 from decoding.training.statements import Statement
+from decoding.training.text_recorder import TextRecorder
 
 _N_PROMPTS = 8
 _LONGEST = 48
-_FILES = (CONFIG, WEIGHTS)
 
 
 def import_or_measure_head(
@@ -45,13 +43,15 @@ def import_or_measure_head(
     loaded = load_unpacked(ModelSpec(target))
     refuse_own_attention(loaded)
     prompts = choose_fitting_prompts(loaded, make_prompt_builder(loaded), statements, _N_PROMPTS, _LONGEST)
+    config = loaded.model.config.get_text_config()
     if source is None:
         known = trained_heads.verify_head(loaded)
-        head = dflash_files.read(trained_heads.get_head_folder(target), loaded.model.config.get_text_config())
+        head = dflash_files.read(trained_heads.get_head_folder(target), config)
         return replace(known, match=_match(head, loaded, prompts))
     with TemporaryDirectory() as scratch:
-        folder, config = _fetch_folder(source, Path(scratch)), loaded.model.config.get_text_config()
-        head = dflash_files.read(folder, config, lambda ids: read_output_rows(loaded, ids))
+        head = dflash_files.read(
+            _fetch_folder(source, Path(scratch)), config, lambda ids: read_output_rows(loaded, ids)
+        )
     return _store(head, source, loaded, prompts)
 
 
@@ -60,24 +60,15 @@ def _store(head: DFlash, source: str, target: LoadedModel, prompts: list[str]) -
     return trained_heads.store(
         target,
         head,
-        lambda stored, sha256, n_bytes: HeadRecord(
-            target=target.ref,
-            target_sha256=target.sha256,
-            sha256=sha256,
-            source=source,
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            n_parameters=sum(parameter.numel() for parameter in stored.parameters()),
-            n_bytes=n_bytes,
-            n_drafted=stored.shape.n_drafted,
-            taps=list(stored.shape.taps),
-            match=match,
+        lambda stored, sha256, n_bytes: trained_heads.describe_head(
+            target, stored, source, sha256, n_bytes, match=match
         ),
     )
 
 
 def _match(head: DFlash, target: LoadedModel, prompts: list[str]) -> list[float]:
     requests = [Request(prompt, sampling=SamplingParams(0.0), max_new_tokens=_LONGEST) for prompt in prompts]
-    done = record(target, head.shape.taps, requests)
+    done = TextRecorder(target, head.shape.taps).record(requests)
     return measure.measure_match(head, target, [recording for _, recording in done if recording is not None])
 
 
@@ -93,7 +84,7 @@ def _fetch_folder(source: str, scratch: Path) -> Path:
         raise ModelError(f"{source} is not of the form hf:owner/name[@revision].")
     try:
         huggingface_hub.snapshot_download(
-            repo, revision=revision or None, local_dir=scratch, allow_patterns=list(_FILES)
+            repo, revision=revision or None, local_dir=scratch, allow_patterns=[CONFIG, WEIGHTS]
         )
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise ModelError(

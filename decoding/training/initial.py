@@ -88,10 +88,12 @@ def read_output_rows(target: LoadedModel, ids: torch.Tensor) -> torch.Tensor:
 
 
 def _build_layer_config(config: Any, n_layers: int, *, has_bias: bool) -> LlamaConfig:
-    shared = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "rms_norm_eps")
-    rest = ("max_position_embeddings", "vocab_size", "rope_parameters", "hidden_act")
+    names = (
+        *("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "rms_norm_eps"),
+        *("max_position_embeddings", "vocab_size", "rope_parameters", "hidden_act"),
+    )
     try:
-        own = {name: getattr(config, name) for name in (*shared, *rest)}
+        own = {name: getattr(config, name) for name in names}
     except AttributeError as error:
         why = f"a {config.model_type} model has no {error.name}"
         raise ModelError(f"{why}: no drafter can be trained for it.") from error

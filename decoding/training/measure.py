@@ -38,11 +38,11 @@ def measure_match(head: DFlash, target: LoadedModel, recordings: Sequence[Record
     objective = Objective(head, lambda ids: embedding(ids).float(), read_output_rows(target, head.token_ids))
     matched, total = [0] * head.n_proposed, [0] * head.n_proposed
     for recording in recordings:
-        for j, step in enumerate(objective.steps(DocumentBatch.pad_recordings([recording]))):
-            if step.n_known and not bool(step.divergence.isfinite()):
+        for j, position in enumerate(objective.compute_positions(DocumentBatch.pad_recordings([recording]))):
+            if position.n_known and not bool(position.divergence.isfinite()):
                 raise ModelError(f"the head computes logits that are not numbers on {target.name}: choose another.")
-            matched[j] += step.n_matched
-            total[j] += step.n
+            matched[j] += position.n_matched
+            total[j] += position.n
     return [m / max(n, 1) for m, n in zip(matched, total, strict=True)]
 
 

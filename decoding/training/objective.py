@@ -49,12 +49,12 @@ class Objective:
         self._is_known = is_known
         self._mask = embedding(torch.tensor([head.shape.mask_token], device=rows.device))[0]
 
-    def loss(self, steps: list[BlockPosition]) -> torch.Tensor:
-        """Return the weighted divergences of all positions."""
-        losses = [_POSITION_WEIGHT**j * (step.divergence + step.doubt) for j, step in enumerate(steps)]
+    def loss(self, positions: list[BlockPosition]) -> torch.Tensor:
+        """Return the weighted sum of all divergences and doubts."""
+        losses = [_POSITION_WEIGHT**j * (each.divergence + each.doubt) for j, each in enumerate(positions)]
         return torch.stack(losses).sum()
 
-    def steps(self, batch: DocumentBatch, phase: int = 0) -> list[BlockPosition]:
+    def compute_positions(self, batch: DocumentBatch, phase: int = 0) -> list[BlockPosition]:
         """Return the positions of the blocks of a batch, with gradients if they are enabled.
 
         `phase` chooses which positions of the texts are last tokens: every second from it on.
@@ -94,12 +94,12 @@ class Objective:
         positions = (anchor[:, None] + torch.arange(P, device=anchor.device)).flatten()
         cos, sin = (part.to(features.dtype) for part in head.rotary(positions))
         for i, read in enumerate(context):
-            heads = head.read(i, x, cos, sin)
-            attended = torch.empty_like(heads.queries.flatten(1))
+            qkv = head.compute_qkv(i, x, cos, sin)
+            attended = torch.empty_like(qkv.queries.flatten(1))
             for t in range(n_texts):
                 here = text == t
                 rows = here.repeat_interleave(P)
-                own = QKV(*(part[rows].view(-1, P, *part.shape[1:]) for part in heads))
+                own = QKV(*(part[rows].view(-1, P, *part.shape[1:]) for part in qkv))
                 keys, values = (part.view(n_texts, T, *part.shape[1:])[t] for part in read[1:])
                 attended[rows] = _attend(own, keys, values, place < anchor[here, None]).flatten(0, 1)
             x = head.finish(i, x, attended)
@@ -125,13 +125,13 @@ class Objective:
             chances = chances.clamp(1e-4, 1 - 1e-4)
             doubt = -(overlap * chances.log() + (1 - overlap) * (1 - chances).log())
         is_matched = ours.argmax(dim=-1) == target.argmax(dim=-1)
-        steps = []
+        positions = []
         for j, n in enumerate(n_all):
             here = position == j
             n_known = int(here.sum())
             mean = [each[here].sum() / max(n_known, 1) for each in (divergence, doubt)]
-            steps.append(BlockPosition(mean[0], mean[1], int(is_matched[here].sum()), n_known, n))
-        return steps
+            positions.append(BlockPosition(mean[0], mean[1], int(is_matched[here].sum()), n_known, n))
+        return positions
 
 
 def _attend(own: QKV, keys: torch.Tensor, values: torch.Tensor, is_read: torch.Tensor) -> torch.Tensor:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from decoding.models import registry
+from decoding.models.progress import format_bytes
 from decoding.request import RequestError
 from kernels.cache import cache_folder
-
-_GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class WorkFolder:
 
     def __init__(self, target: str) -> None:
         self.path = cache_folder() / "training" / registry.resolve(target).slug
-        self._plan = self.path / "plan.json"
+        self._plan_path = self.path / "plan.json"
 
     @property
     def shards(self) -> Path:
@@ -59,7 +58,7 @@ class WorkFolder:
 
         Raises RequestError if the interrupted one has other options, or if the disk has no room for a new one.
         """
-        found = self.plan()
+        found = self.read_plan()
         if found is not None:
             differing = [name for name in _OPTIONS if getattr(found, name) != getattr(wanted, name)]
             if differing:
@@ -73,27 +72,27 @@ class WorkFolder:
         free = shutil.disk_usage(self.path).free
         if free < wanted.max_bytes:
             raise RequestError(
-                f"the training data may take {wanted.max_bytes / _GIB:.1f} GB, and {free / _GIB:.1f} GB are free in"
+                f"the training data may take {format_bytes(wanted.max_bytes)}, and {format_bytes(free)} are free in"
                 f" {self.path}: give a smaller --max-disk"
             )
-        self.write(wanted)
+        self.write_plan(wanted)
         return wanted
 
-    def plan(self) -> Plan | None:
+    def read_plan(self) -> Plan | None:
         """Return the plan of a training that has begun and not ended."""
         try:
-            raw: dict[str, Any] = json.loads(self._plan.read_text(encoding="utf-8"))
+            raw: dict[str, Any] = json.loads(self._plan_path.read_text(encoding="utf-8"))
             return Plan(**{**raw, "taps": tuple(raw["taps"])})
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise RequestError(f"{self._plan} is damaged: give --restart to start over") from error
+            raise RequestError(f"{self._plan_path} is damaged: give --restart to start over") from error
 
-    def write(self, plan: Plan) -> None:
+    def write_plan(self, plan: Plan) -> None:
         """Write the plan, whole or not at all."""
-        partial = self._plan.with_suffix(".partial")
+        partial = self._plan_path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(plan), indent=2), encoding="utf-8")
-        partial.replace(self._plan)
+        partial.replace(self._plan_path)
 
     def remove(self) -> None:
         """Remove all of it."""

@@ -18,7 +18,7 @@ class RecordedText:
     """One text with its states."""
 
     tokens: torch.Tensor  # [T]
-    taps: torch.Tensor  # [T - 1, 3 H] of all tokens but the last, which no forward has read
+    taps: torch.Tensor  # [T - 1, taps * H] of all tokens but the last, which no forward has read
     # [G, H]: what the output layer read at the G positions from the prompt's last token on; with the output layer's
     # weights they are the target's distributions of the G generated tokens
     outputs: torch.Tensor
@@ -34,12 +34,12 @@ class Recorder(NoDrafter):
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Keep the recordings of the rows that have just ended."""
-        for slot, row in enumerate(rows):
+        for row_index, row in enumerate(rows):
             first, n = len(row.state.prompt) - 1, len(row.tokens)
             if row.is_finished and n > first + 2:
                 recording = RecordedText(
                     torch.tensor(row.tokens, dtype=torch.int32),
-                    self._cache.read_recorded(TAPS, [(slot, 0, n - 1)]).to("cpu", torch.bfloat16, copy=True),
-                    self._cache.read_recorded(OUTPUT, [(slot, first, n - 1)]).to("cpu", torch.bfloat16, copy=True),
+                    self._cache.read_recorded(TAPS, [(row_index, 0, n - 1)]).to("cpu", torch.bfloat16, copy=True),
+                    self._cache.read_recorded(OUTPUT, [(row_index, first, n - 1)]).to("cpu", torch.bfloat16, copy=True),
                 )
                 self._keep(row.state.position, recording)

@@ -43,20 +43,15 @@ class Document:
 
 
 class Shards:
-    """The shards of one folder, numbered from 0 without a gap."""
+    """The shards of one folder, numbered from 0 without a gap; `infos` says what each holds."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-
-    @property
-    def infos(self) -> list[ShardInfo]:
-        """What each shard holds, in order."""
-        infos: list[ShardInfo] = []
-        while (path := self._get_path(len(infos))).is_file():
+        self.infos: list[ShardInfo] = []
+        while (path := self._get_path(len(self.infos))).is_file():
             with safe_open(path, "pt") as file:
-                infos.append(ShardInfo(**json.loads(file.metadata()["info"])))
-        return infos
+                self.infos.append(ShardInfo(**json.loads(file.metadata()["info"])))
 
     @property
     def n_bytes(self) -> int:
@@ -78,6 +73,7 @@ class Shards:
         partial = path.with_suffix(".partial")
         save_tensors(tensors, partial, {"info": json.dumps(asdict(info))})
         partial.replace(path)
+        self.infos.append(info)
 
     def documents(self, number: int) -> Iterator[Document]:
         """Yield the documents of a shard; their states stay on disk until they are read."""

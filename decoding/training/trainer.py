@@ -137,33 +137,35 @@ class Trainer:
 
     def _update(self, batch: DocumentBatch) -> None:
         for group in self._optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * self._compute_learning_rate()
+            group["lr"] = LEARNING_RATE * self._compute_learning_rate_factor()
         with self._choose_precision():
-            loss = self.objective.loss(self.objective.steps(batch, self.step))
+            loss = self.objective.loss(self.objective.compute_positions(batch, self.step))
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.head.parameters(), _LARGEST_GRADIENT)
         self._optimizer.step()
         self._losses.append(loss.item())
 
-    def _compute_learning_rate(self) -> float:
+    def _compute_learning_rate_factor(self) -> float:
         done = self.step / self.n_steps
         return min(1.0, (self.step + 1) / max(1.0, _WARM_UP * self.n_steps)) * (1 + math.cos(math.pi * done)) / 2
 
     @torch.no_grad()
     def _evaluate(self) -> None:
         K = self.head.n_proposed
-        matched, total, divergence = [0] * K, [0] * K, 0.0
+        matched, total = [0] * K, [0] * K
+        divergence, n_known = 0.0, 0
         for batch in self.documents.held_out_batches():
             with self._choose_precision():
-                steps = self.objective.steps(batch)
-            divergence += float(steps[0].divergence) * steps[0].n
-            for j, step in enumerate(steps):
-                matched[j] += step.n_matched
-                total[j] += step.n
+                positions = self.objective.compute_positions(batch)
+            divergence += float(positions[0].divergence) * positions[0].n_known
+            n_known += positions[0].n_known
+            for j, position in enumerate(positions):
+                matched[j] += position.n_matched
+                total[j] += position.n
         match = [m / max(n, 1) for m, n in zip(matched, total, strict=True)]
         loss = sum(self._losses) / len(self._losses) if self._losses else None
-        self.curve.append(Evaluation(self.step, loss, divergence / max(total[0], 1), match))
+        self.curve.append(Evaluation(self.step, loss, divergence / max(n_known, 1), match))
         self._losses.clear()
         if self.best is self.curve[-1]:
             self._best = {name: tensor.detach().clone() for name, tensor in self.head.state_dict().items()}
@@ -194,5 +196,3 @@ class Trainer:
         self._best = state["best"]
         self._losses = state["losses"]
         self.curve = [Evaluation(**one) for one in state["curve"]]
-        for one in self.curve:
-            self.on_evaluation(one)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from evaluation.datasets import Task
-from evaluation.formats import programs
+from evaluation.formats import exit_code_tasks
 from evaluation.formats.base import Format, Record, RecordError, get_text
 
 LANGUAGES = {"CPP": "cpp", "Go": "go", "Java": "java", "JavaScript": "javascript", "Rust": "rust"}
@@ -47,10 +47,10 @@ def to_task(record: Record) -> Task:
     return Task(
         task_id=task_id,
         prompt=prompt,
-        entry_point=programs.find_function_name(prompt, language),
+        entry_point=exit_code_tasks.find_function_name(prompt, language),
         test=_adapt_test(test, language),
         canonical_solution=get_text(record, "canonical_solution", default=""),
-        source=programs.build_source({"format": "HumanEval-X"}),
+        source=exit_code_tasks.build_source({"format": "HumanEval-X"}),
         language=language,
     )
 

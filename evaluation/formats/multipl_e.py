@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from evaluation.datasets import Task
-from evaluation.formats import programs
+from evaluation.formats import exit_code_tasks
 from evaluation.formats.base import Format, Record, RecordError, get_stops, get_text
 
 LANGUAGES = {
@@ -30,11 +30,13 @@ def to_task(record: Record) -> Task:
     return Task(
         task_id=get_text(record, "name"),
         prompt=prompt,
-        entry_point=programs.find_function_name(prompt, language),
+        entry_point=exit_code_tasks.find_function_name(prompt, language),
         test=_adapt_test(get_text(record, "tests"), prompt, language),
         canonical_solution=get_text(record, "canonical_solution", default=""),
         stop=get_stops(record, "stop_tokens"),
-        source=programs.build_source({"format": "MultiPL-E", **{key: record[key] for key in _KEPT if key in record}}),
+        source=exit_code_tasks.build_source(
+            {"format": "MultiPL-E", **{key: record[key] for key in _KEPT if key in record}}
+        ),
         language=language,
     )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evaluation.datasets import Task
-from evaluation.formats import cases, evalplus, humaneval, humaneval_x, mbpp, multipl_e, programs
+from evaluation.formats import cases, evalplus, exit_code_tasks, humaneval, humaneval_x, mbpp, multipl_e
 from evaluation.formats.base import Record, TrackedRecord
 
 FORMATS = (
-    *(evalplus.FORMAT, multipl_e.FORMAT, humaneval_x.FORMAT, programs.FORMAT, cases.FORMAT),
+    *(evalplus.FORMAT, multipl_e.FORMAT, humaneval_x.FORMAT, exit_code_tasks.FORMAT, cases.FORMAT),
     *(mbpp.FORMAT, humaneval.FORMAT),
 )
 """The first that matches a record reads it; HumanEval's matches every record."""

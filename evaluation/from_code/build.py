@@ -48,15 +48,15 @@ from evaluation.from_code.tasks import (
     LINES_BEFORE,
     build_completion_row,
     build_infilling_row,
-    build_program,
-    choose_form,
+    choose_test_form,
+    place_function,
 )
 from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.from_code.unstated import BodyConstant, find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-14"
+BUILDER = "from-code-15"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -107,7 +107,7 @@ class BuildContext:
         return find_attribute_names(module.tree for module in self.project.modules.values())
 
 
-def make_task(work: BuildContext, function: ProjectFunction) -> TaskResult:
+def make_task_from_calls(work: BuildContext, function: ProjectFunction) -> TaskResult:
     """The task of one function, checked, or the reason why there is none."""
     started = time.monotonic()
     try:
@@ -129,7 +129,7 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
     sandbox, node = work.sandbox, function.node
     if function.is_wrapped:
         raise ExcludedError("has a decorator that may change what its callers see")
-    program = build_program(function, work.sources)
+    program = place_function(function, work.sources)
     examples = list_docstring_examples(function)
     cases, loaded = checks.repeat_calls(sandbox, program, _get_recorded_calls(work.recording, function, bool(examples)))
     if examples:
@@ -143,7 +143,7 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
     cases = checks.mark_promised(cases, ast.get_docstring(node) or "")
     chosen = choose_varied_cases(cases)
     _check_variety(chosen)
-    program = PlacedFunction(program.spec.keep_modules(sorted(loaded)), program.definition)
+    program = PlacedFunction(program.placement.keep_modules(sorted(loaded)), program.definition)
     bare = _remove_decorators(node)
     names = mutants.list_parameters(bare)
     usual, optional = find_fixed_values(chosen, names), find_none_parameters(cases, names)
@@ -192,13 +192,12 @@ def _add_fair_nearby_cases(
         *(Variant(source, every) for _, source in changes),
         *(Variant(mutant.source, numbers) for mutant in faulty),
         *(
-            Variant(source, every, first=True)
+            Variant(source, every, stop_at_first=True)
             for source in (*_list_trivial_variants(function, cases), program.definition)
         ),
     ]
-    noticed = checks.find_noticing_cases_of_variants(
-        work.sandbox, program, cases, variants
-    )  # the last ones are for refuse_trivial
+    # refuse_trivial finds the last ones in `program.known`
+    noticed = checks.find_noticing_cases_of_variants(work.sandbox, program, cases, variants)
     needs = find_needs(cases, [(each, found) for (each, _), found in zip(changes, noticed, strict=False)])
     needs += find_unnamed_exceptions(cases, _build_prompt(work, function), function.node.lineno)
     faults = list(map(frozenset[int], noticed[len(changes) : len(changes) + len(faulty)]))
@@ -275,13 +274,14 @@ def _build_judged_row(
     fair: Fairness,
     score: checks.MutationScore,
 ) -> dict[str, Any]:
-    """The task with these cases as its judge, after they judged the original and the mutants that `score` does not
-    call killed."""
+    """The task with these cases as its judge, after they judged the original and the survivors of `score`."""
     sandbox = work.sandbox
-    program = replace(program, spec=replace(program.spec, form=choose_form(cases)))
+    program = replace(program, placement=replace(program.placement, form=choose_test_form(cases)))
     checks.refuse_trivial(sandbox, program, cases, _list_trivial_variants(function, cases))
-    source = _describe_cases_source(work, function, cases, program.spec)
-    row = build_completion_row(work.project, function, program.spec, cases, source, work.options.context, fair.examples)
+    source = _describe_cases_source(work, function, cases, program.placement)
+    row = build_completion_row(
+        work.project, function, program.placement, cases, source, work.options.context, fair.examples
+    )
     checks.check_original(sandbox, _to_task(row), row["prompt"] + row["canonical_solution"])
     score = checks.judge_mutants(sandbox, program, cases, score)
     row["source"] |= {

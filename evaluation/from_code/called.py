@@ -62,7 +62,7 @@ def list_receivers(calls: Mapping[str, Sequence[RecordedCall]], function: Projec
 
 
 def _find_called(function: ProjectFunction) -> dict[str, bool]:
-    """The names that a body calls, in its order, and whether each is called of an attribute of its own object."""
+    """The names that a body calls, in its order, and whether each is called on an attribute of `self`."""
     found: dict[str, bool] = {}
     for node in ast.walk(function.node):
         match node:

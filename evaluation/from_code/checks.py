@@ -19,11 +19,11 @@ from evaluation.from_code.calls.observe import (
     run_variants_on_cases,
 )
 from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
-from evaluation.from_code.faults import run_without_sandbox_faults
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.placing.module_runner import MAX_MESSAGE
 from evaluation.from_code.placing.tree_equality import agrees
 from evaluation.from_code.reasons import ExcludedError
+from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.from_code.source.examples import DocstringExample
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status, Trust
@@ -153,7 +153,7 @@ def check_original(sandbox: Sandbox, task: Task, program: str) -> None:
 
 def refuse_trivial(sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], trivial: Sequence[str]) -> None:
     """Raises ExcludedError where one of the bodies without content passes."""
-    *found, original = find_noticing_cases(sandbox, program, cases, [*trivial, program.definition], first=True)
+    *found, original = find_noticing_cases(sandbox, program, cases, [*trivial, program.definition], stop_at_first=True)
     if original:  # else nothing is known about the others
         raise ExcludedError("does not pass its own test", "in a process with others")
     for source, numbers in zip(trivial, found, strict=True):
@@ -170,18 +170,24 @@ def judge_mutants(
 ) -> MutationScore:
     """The score after the survivors of `known` were judged by these cases. A mutant that takes too many steps, uses up
     its CPU time or waits forever counts as killed; a fault of the sandbox is raised as SandboxFaultError."""
-    noticed = find_noticing_cases(sandbox, program, cases, [mutant.source for mutant in known.survivors], first=True)
+    noticed = find_noticing_cases(
+        sandbox, program, cases, [mutant.source for mutant in known.survivors], stop_at_first=True
+    )
     left = tuple(mutant for mutant, numbers in zip(known.survivors, noticed, strict=True) if not numbers)
     return MutationScore(known.mutants, left)
 
 
 def find_noticing_cases(
-    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], sources: Sequence[str], first: bool = False
+    sandbox: Sandbox,
+    program: PlacedFunction,
+    cases: Sequence[Case],
+    sources: Sequence[str],
+    stop_at_first: bool = False,
 ) -> list[list[int]]:
-    """For each variant the numbers of the cases that notice it; with `first`, the first one only."""
+    """For each variant the numbers of the cases that notice it; with `stop_at_first`, the first one only."""
     every = tuple(range(len(cases)))
     return find_noticing_cases_of_variants(
-        sandbox, program, cases, [Variant(source, every, first) for source in sources]
+        sandbox, program, cases, [Variant(source, every, stop_at_first) for source in sources]
     )
 
 
@@ -207,21 +213,21 @@ class _NoticeCache:
         self._keys = [compute_digest(f"{case.call}\n{json.dumps(case.build_expected())}") for case in cases]
 
     def keep_untried(self, variant: Variant) -> Variant:
-        """The variant with the cases alone that it was not tried on; with none where the `first` is known."""
+        """The variant with the cases alone that it was not tried on; with none where the first is enough and known."""
         tried = {number: self._known.get((variant.source, self._keys[number])) for number in variant.numbers}
-        is_first_known = variant.first and True in tried.values()
+        is_first_known = variant.stop_at_first and True in tried.values()
         return replace(variant, numbers=() if is_first_known else tuple(n for n in tried if tried[n] is None))
 
     def store(self, variant: Variant, noticing: Sequence[int]) -> None:
-        """Keep which of the variant's cases notice it; cases after the `first` that does were not tried."""
-        end = variant.numbers.index(noticing[0]) + 1 if variant.first and noticing else None
+        """Keep which of the variant's cases notice it; cases after the first that does were not tried."""
+        end = variant.numbers.index(noticing[0]) + 1 if variant.stop_at_first and noticing else None
         for number in variant.numbers[:end]:
             self._known[variant.source, self._keys[number]] = number in noticing
 
     def list_noticing(self, variant: Variant) -> list[int]:
         """The numbers of the variant's cases that are known to notice it, or of the first."""
         noticing = [number for number in variant.numbers if self._known.get((variant.source, self._keys[number]))]
-        return noticing[:1] if variant.first else noticing
+        return noticing[:1] if variant.stop_at_first else noticing
 
 
 def _merge_requests(variants: Iterable[Variant]) -> list[Variant]:
@@ -229,16 +235,16 @@ def _merge_requests(variants: Iterable[Variant]) -> list[Variant]:
     merged: dict[str, Variant] = {}
     for variant in variants:
         if variant.numbers:
-            other = merged.get(variant.source, Variant(variant.source, (), variant.first))
+            other = merged.get(variant.source, Variant(variant.source, (), variant.stop_at_first))
             numbers = tuple(sorted({*variant.numbers, *other.numbers}))
-            merged[variant.source] = Variant(variant.source, numbers, variant.first and other.first)
+            merged[variant.source] = Variant(variant.source, numbers, variant.stop_at_first and other.stop_at_first)
     return list(merged.values())
 
 
 def _list_noticed_alone(
     sandbox: Sandbox, program: PlacedFunction, variant: Variant, cases: Sequence[Case]
 ) -> list[int]:
-    """The same for a variant that is loaded with its module, in processes of its own."""
+    """The numbers of the cases that notice a variant, tried in processes of its own."""
     tried = [cases[number] for number in variant.numbers]
     try:
         placed = replace(program, definition=variant.source)

@@ -31,8 +31,8 @@ UNDESCRIBED = "what it does, since neither docstring nor example says it"
 
 
 @dataclass(frozen=True)
-class NoticedChange:
-    """A change of a constant, and the cases that notice it; `unguessable` are those whose arguments do not hold the
+class PromptNeed:
+    """A constant, and the cases that notice its change; `unguessable` are those whose arguments do not hold the
     constant either."""
 
     constant: BodyConstant
@@ -49,37 +49,37 @@ class Fairness:
     unstated: tuple[str, ...]
 
 
-def find_needs(cases: Sequence[Case], changes: Sequence[tuple[BodyConstant, Sequence[int]]]) -> list[NoticedChange]:
-    """The changes of constants that cases notice; `changes` are those that the prompt does not hold."""
+def find_needs(cases: Sequence[Case], changes: Sequence[tuple[BodyConstant, Sequence[int]]]) -> list[PromptNeed]:
+    """The constants whose change a case notices, of those in `changes`: the prompt holds none of them."""
     needs = []
     for constant, noticed in changes:
-        hard = frozenset(n for n in noticed if constant.has_words and not is_in_arguments(constant, cases[n]))
+        hard = frozenset(n for n in noticed if constant.must_be_told and not is_in_arguments(constant, cases[n]))
         if noticed:
-            needs.append(NoticedChange(constant, frozenset(noticed), hard))
+            needs.append(PromptNeed(constant, frozenset(noticed), hard))
     return needs
 
 
 def drop_cases(
-    needs: Sequence[NoticedChange], faults: Sequence[frozenset[int]], dropped: frozenset[int], n_cases: int
-) -> tuple[list[NoticedChange], list[frozenset[int]]]:
+    needs: Sequence[PromptNeed], faults: Sequence[frozenset[int]], dropped: frozenset[int], n_cases: int
+) -> tuple[list[PromptNeed], list[frozenset[int]]]:
     """The needs and noticed faults of the cases without the `dropped` ones, which get new numbers."""
     numbers = {old: new for new, old in enumerate(n for n in range(n_cases) if n not in dropped)}
 
     def renumber(found: frozenset[int]) -> frozenset[int]:
         return frozenset(numbers[n] for n in found - dropped)
 
-    kept = [NoticedChange(need.constant, renumber(need.noticed), renumber(need.unguessable)) for need in needs]
+    kept = [PromptNeed(need.constant, renumber(need.noticed), renumber(need.unguessable)) for need in needs]
     return [need for need in kept if need.noticed], list(map(renumber, faults))
 
 
-def find_unnamed_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[NoticedChange]:
+def find_unnamed_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[PromptNeed]:
     """The classes of exceptions that calls raise and the prompt does not name: nobody could guess the class."""
     numbers: dict[str, list[int]] = {}
     for number, case in enumerate(cases):
         if case.outcome.raised:
             numbers.setdefault(case.outcome.raised[0], []).append(number)
     needs = [
-        NoticedChange(BodyConstant("name", kind, line, ()), frozenset(n), frozenset(n)) for kind, n in numbers.items()
+        PromptNeed(BodyConstant("name", kind, line, ()), frozenset(n), frozenset(n)) for kind, n in numbers.items()
     ]
     return [need for need in needs if not need.constant.is_in(prompt)]
 
@@ -95,14 +95,14 @@ def list_showable(cases: Sequence[Case], name: str) -> list[int]:
 def judge_fairness(
     cases: Sequence[Case],
     name: str,
-    needs: Sequence[NoticedChange],
+    needs: Sequence[PromptNeed],
     docstring: str,
     shown: frozenset[int] = frozenset(),
     faults: Sequence[frozenset[int]] = (),
 ) -> Fairness:
     """Chooses the examples of a prompt: those that tell constants, the `shown` cases, those that take other branches,
-    notice other `faults` or have other kinds of values in them, and a few others where the docstring has none. Its own,
-    which are cases, do the same.
+    notice other `faults` or have other kinds of values in them, and a few others where the docstring has none. Its own
+    examples are cases, and count as shown.
 
     `faults` are the numbers of the cases that notice each mutant.
     """
@@ -171,9 +171,7 @@ class _ExampleChoice:
                 self.chosen.append(number)
 
 
-def _find_unseen_numbers(
-    needs: Sequence[NoticedChange], examples: Sequence[str], docstring: str
-) -> list[NoticedChange]:
+def _find_unseen_numbers(needs: Sequence[PromptNeed], examples: Sequence[str], docstring: str) -> list[PromptNeed]:
     """The needs of several numbers that stand in no example: nobody finds the weights of a checksum from results."""
     text = "\n".join([*examples, docstring])
     unseen = [need for need in needs if need.constant.kind == "number" and not need.constant.is_in(text)]
@@ -187,7 +185,8 @@ def _describe_effect(case: Case) -> tuple[object, ...]:
 def _describe_kind(case: Case) -> tuple[object, ...]:
     """What an example shows at a glance: how a text that comes out differs from the longest one that goes in."""
     outcome = case.outcome
-    before = max(_list_texts(json.loads(case.call)), key=len, default="")
+    texts = [leaf for leaf in _list_leaves(json.loads(case.call)) if isinstance(leaf, str)]
+    before = max(texts, key=len, default="")
     result = json.loads(outcome.returned or "null")
     if isinstance(result, dict) and "bytes" in result:
         result = bytes.fromhex(result["bytes"]).decode("latin-1")
@@ -237,7 +236,7 @@ def _get_sort_key(case: Case) -> tuple[bool, int, str]:
     return returned is not None and returned in case.call, len(case.call) + len(returned or ""), case.digest
 
 
-def _find_told_needs(number: int, text: str, needs: Sequence[NoticedChange], every: Sequence[str]) -> set[int]:
+def _find_told_needs(number: int, text: str, needs: Sequence[PromptNeed], every: Sequence[str]) -> set[int]:
     """The needs that an example tells. It must hold the constant if that is a name or any case shows it: what
     an example shows of a method is what it does, not that there is one."""
     found = set()
@@ -258,17 +257,14 @@ def is_in_arguments(constant: BodyConstant, case: Case) -> bool:
     return any(constant.is_in(leaf) or str(constant.value) in leaf for leaf in leaves if isinstance(leaf, str))
 
 
-def _list_texts(tree: Any) -> list[str]:
-    """The texts in a written value, without the names of its types."""
-    if isinstance(tree, str):
-        return [tree]
-    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-    return [text for part in parts for text in _list_texts(part)]
-
-
 def _list_leaves(tree: Any) -> list[Any]:
+    """The texts, numbers, truth values and None in a written value, without the names of its types and the numbers that
+    tell its objects apart."""
     if isinstance(tree, dict):
-        return [leaf for key, part in tree.items() for leaf in [key, *_list_leaves(part)]]
+        ((tag, part),) = tree.items()
+        if tag in ("ref", "float"):
+            return [float(part)] if tag == "float" else []
+        return _list_leaves(part[1:] if tag in ("number", "object") else part)
     if isinstance(tree, list):
         return [leaf for part in tree for leaf in _list_leaves(part)]
     return [tree]

@@ -31,9 +31,9 @@ def build_loader(*parts: str) -> tuple[str, str]:
 
     A part is the name of a module below `evaluation.from_code`; one that another part imports comes before it.
     """
-    return _LOAD, f"__bassline_load__({[(part, source_of(part)) for part in parts]!r})"
+    return _LOAD, f"__bassline_load__({[(part, read_part_source(part)) for part in parts]!r})"
 
 
-def source_of(part: str) -> str:
+def read_part_source(part: str) -> str:
     """Return the source of a module, named as in `build_loader`."""
     return _FOLDER.joinpath(*part.split(".")).with_suffix(".py").read_text("utf-8")

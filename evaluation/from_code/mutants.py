@@ -46,13 +46,13 @@ def build_mutants(
     """
     original = ast.unparse(function)
     defaults = _find_defaults(function, owner) | {name: ast.Constant(value) for name, value in fixed.items()}
-    names = MutationContext(
+    context = MutationContext(
         _list_local_names(function), list_parameters(function), defaults, has_none,
         find_stored_parameters(function), find_preceding_tests(function), {*optional, *_find_none_defaults(function)},
         _list_attributes(function),
     )  # fmt: skip
     found: dict[str, Mutant] = {}
-    for operator, line, source in _list_faulty(function, names):
+    for operator, line, source in _list_faulty(function, context):
         if source != original and source not in found:
             found[source] = Mutant(source, operator, line)
     queues: dict[str, list[Mutant]] = {}
@@ -114,10 +114,10 @@ def _list_local_names(function: FunctionNode) -> list[str]:
     return sorted({*list_parameters(function), *stored})
 
 
-def _list_faulty(function: FunctionNode, names: MutationContext) -> Iterator[tuple[str, int, str]]:
+def _list_faulty(function: FunctionNode, context: MutationContext) -> Iterator[tuple[str, int, str]]:
     """(operator, line, source) of the function with each fault at each place, in a fixed order."""
     for node, parent, (name, index) in list(_walk_mutable_nodes(function)):
-        for operator, variants in list_mutations(node, names):
+        for operator, variants in list_mutations(node, context):
             for replacement in variants:
                 _replace_child(parent, name, index, ast.fix_missing_locations(replacement))
                 yield operator, node.lineno, ast.unparse(function)

@@ -76,14 +76,14 @@ def find_nearby_cases(
         for number, case in enumerate([*others, *called])
     ]
     more = _choose_telling(candidates[: len(others)])
-    seen = _ShownBehaviour.from_cases(recorded, frozenset().union(*(each.told for each in more)))
-    near = [_Candidate(each.case, each.told - seen.told) for each in candidates[len(others) :]]
+    seen = _KnownBehaviour.from_cases(recorded, frozenset().union(*(each.killed for each in more)))
+    near = [_Candidate(each.case, each.killed - seen.killed) for each in candidates[len(others) :]]
     shapes = {case.shape for case in _describe_shapes(recorded)}
     usual = [
         each.case for each in near
         if calls[each.case.call] and not any(seen.count_new(each)) and each.case.shape in shapes
     ]  # fmt: skip
-    found = _choose_shown(near, seen, program.spec.function), choose_varied_cases(usual, MAX_JUDGING)
+    found = _choose_shown(near, seen, program.placement.function), choose_varied_cases(usual, MAX_JUDGING)
     shown, judging = _keep_repeated(sandbox, program, *found)
     return NearbyCases(tuple(shown), (*(each.case for each in more), *judging))
 
@@ -93,34 +93,34 @@ class _Candidate:
     """A case, and the numbers of the mutants that survive the chosen cases and that it tells from the original."""
 
     case: Case
-    told: frozenset[int]
+    killed: frozenset[int]
 
 
 @dataclass(frozen=True)
-class _ShownBehaviour:
+class _KnownBehaviour:
     """What cases show: mutants, the original's branches and the exceptions that it raises."""
 
-    told: frozenset[int]
+    killed: frozenset[int]
     branches: frozenset[tuple[int, int]]
     raised: frozenset[str]
 
     @classmethod
-    def from_cases(cls, cases: Sequence[Case], told: frozenset[int]) -> _ShownBehaviour:
+    def from_cases(cls, cases: Sequence[Case], killed: frozenset[int]) -> _KnownBehaviour:
         """What these cases show."""
         branches = frozenset[tuple[int, int]]().union(*(case.outcome.arcs for case in cases))
-        return cls(told, branches, frozenset(name for case in cases for name in case.outcome.raised[:1]))
+        return cls(killed, branches, frozenset(name for case in cases for name in case.outcome.raised[:1]))
 
     def count_new(self, candidate: _Candidate) -> tuple[int, int, int]:
         """How many mutants, branches and exceptions a case adds."""
         outcome = candidate.case.outcome
-        new = len(candidate.told - self.told), len(outcome.arcs - self.branches)
+        new = len(candidate.killed - self.killed), len(outcome.arcs - self.branches)
         return *new, len(set(outcome.raised[:1]) - self.raised)
 
-    def add(self, candidate: _Candidate) -> _ShownBehaviour:
+    def add(self, candidate: _Candidate) -> _KnownBehaviour:
         """With what a case shows."""
         outcome = candidate.case.outcome
-        return _ShownBehaviour(
-            self.told | candidate.told, self.branches | outcome.arcs, self.raised | frozenset(outcome.raised[:1])
+        return _KnownBehaviour(
+            self.killed | candidate.killed, self.branches | outcome.arcs, self.raised | frozenset(outcome.raised[:1])
         )
 
 
@@ -128,14 +128,14 @@ def _choose_telling(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     """The cases that together tell every mutant apart that one of them does."""
     known: frozenset[int] = frozenset()
     chosen: list[_Candidate] = []
-    for each in sorted(candidates, key=lambda each: (-len(each.told), each.case.digest)):
-        if each.told - known:
-            known |= each.told
+    for each in sorted(candidates, key=lambda each: (-len(each.killed), each.case.digest)):
+        if each.killed - known:
+            known |= each.killed
             chosen.append(each)
     return chosen
 
 
-def _choose_shown(near: Sequence[_Candidate], seen: _ShownBehaviour, name: str) -> list[Case]:
+def _choose_shown(near: Sequence[_Candidate], seen: _KnownBehaviour, name: str) -> list[Case]:
     """At most MAX_SHOWN short cases, each time the one that adds most."""
     texts = {each.case.digest: format_case(each.case, name, MAX_EXAMPLE_CHARS + 1) for each in near}
     short = {key for key, text in texts.items() if len(text) <= MAX_EXAMPLE_CHARS and text.isprintable()}

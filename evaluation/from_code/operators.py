@@ -45,28 +45,28 @@ class MutationContext:
     parameters: list[str]
     defaults: Mapping[str, ast.expr]
     has_none: bool
-    defaulted: Mapping[tuple[int, int], ast.expr]
-    preceding: Mapping[tuple[int, int], ast.expr]
+    stored_parameters: Mapping[tuple[int, int], ast.expr]
+    preceding_tests: Mapping[tuple[int, int], ast.expr]
     optional: Collection[str]
     attributes: list[str]
 
 
-def list_mutations(node: ast.expr | ast.stmt, names: MutationContext) -> list[tuple[str, list[ast.AST]]]:
+def list_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[tuple[str, list[ast.AST]]]:
     """(operator, replacements of the node) that apply to a node, with the oversights."""
-    found = [*_list_usual_mutations(node, names), *list_oversights(node)]
+    found = [*_list_usual_mutations(node, context), *list_oversights(node)]
     place = node.lineno, node.col_offset
     match node:
-        case ast.Name() if place in names.defaulted:
-            found.append(("truth", [ast.BoolOp(ast.Or(), [node, names.defaulted[place]])]))
-        case ast.If(test=test) if place in names.preceding:
-            alone = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), names.preceding[place]), test])
+        case ast.Name() if place in context.stored_parameters:
+            found.append(("truth", [ast.BoolOp(ast.Or(), [node, context.stored_parameters[place]])]))
+        case ast.If(test=test) if place in context.preceding_tests:
+            alone = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), context.preceding_tests[place]), test])
             found.append(("branch", [ast.If(alone, node.body, node.orelse)]))
         case ast.Call():
-            found.append(("truth", list(take_empty_for_none(node, names.optional))))
+            found.append(("truth", list(take_empty_for_none(node, context.optional))))
     return found
 
 
-def _list_usual_mutations(node: ast.expr | ast.stmt, names: MutationContext) -> list[tuple[str, list[ast.AST]]]:
+def _list_usual_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[tuple[str, list[ast.AST]]]:
     """(operator, replacements of the node) that apply to a node."""
     match node:
         case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
@@ -100,13 +100,13 @@ def _list_usual_mutations(node: ast.expr | ast.stmt, names: MutationContext) -> 
             return [("condition", [otherwise]), ("truth", list(_compare_with_none(node)))]
         case ast.While(test=test):
             return [("condition", [ast.While(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
-        case ast.Name(id=name, ctx=ast.Load()) if name in names.local:
-            neighbour = names.local[names.local.index(name) - 1]
-            return [("variable", [ast.Name(neighbour, ast.Load())]), *_replace_by_default(name, names)]
+        case ast.Name(id=name, ctx=ast.Load()) if name in context.local:
+            neighbour = context.local[context.local.index(name) - 1]
+            return [("variable", [ast.Name(neighbour, ast.Load())]), *_replace_by_default(name, context)]
         case ast.Attribute(value=ast.Name(id="self") as value, attr=name, ctx=ast.Load()):
             return [
-                ("variable", list(_replace_attribute(value, name, names))),
-                *_replace_by_default(f"self.{name}", names),
+                ("variable", list(_replace_attribute(value, name, context))),
+                *_replace_by_default(f"self.{name}", context),
             ]
         case ast.List(elts=[_, *_] as parts, ctx=ast.Load()) | ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
             shorter = (parts[:-1], parts[1:]) if len(parts) > 1 else (parts[:-1],)
@@ -124,7 +124,7 @@ def _list_usual_mutations(node: ast.expr | ast.stmt, names: MutationContext) -> 
         case ast.Return(value=ast.expr() as value):
             nothing = isinstance(value, ast.Constant) and value.value is None
             absent: list[ast.AST] = (
-                [ast.Return(ast.BoolOp(ast.Or(), [value, ast.Constant(None)]))] if names.has_none else []
+                [ast.Return(ast.BoolOp(ast.Or(), [value, ast.Constant(None)]))] if context.has_none else []
             )
             return [] if nothing else [("result", list(_replace_result(value))), ("truth", absent)]
         case ast.Break():
@@ -135,9 +135,9 @@ def _list_usual_mutations(node: ast.expr | ast.stmt, names: MutationContext) -> 
             return [("slice", [node.value])]
         case ast.Subscript(slice=ast.Slice() as cut, ctx=ast.Load()):
             return [("slice", [ast.Subscript(node.value, other, node.ctx) for other in _drop_bounds(cut)])]
-        case ast.Subscript(slice=ast.Name(id=key), ctx=ast.Load()) if key in names.parameters:
+        case ast.Subscript(slice=ast.Name(id=key), ctx=ast.Load()) if key in context.parameters:
             return [("lookup", [ast.Call(ast.Attribute(node.value, "get", ast.Load()), [node.slice], [])])]
-        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Name(id=key)]) if key in names.parameters:
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Name(id=key)]) if key in context.parameters:
             return [("lookup", [ast.Call(node.func, [*node.args, ast.Constant(None)], [])])]
         case ast.Call(args=args, keywords=keywords):
             return [("argument", list(_change_call(node, args, keywords))), ("effect", list(_remove_effect(node)))]
@@ -165,15 +165,15 @@ def _compare_with_none(node: ast.If) -> Iterator[ast.stmt]:
     yield ast.If(test, node.body, node.orelse)
 
 
-def _replace_attribute(value: ast.expr, name: str, names: MutationContext) -> Iterator[ast.expr]:
+def _replace_attribute(value: ast.expr, name: str, context: MutationContext) -> Iterator[ast.expr]:
     """The attribute of `self` before this one."""
-    if name in names.attributes:
-        yield ast.Attribute(value, names.attributes[names.attributes.index(name) - 1], ast.Load())
+    if name in context.attributes:
+        yield ast.Attribute(value, context.attributes[context.attributes.index(name) - 1], ast.Load())
 
 
-def _replace_by_default(name: str, names: MutationContext) -> list[tuple[str, list[ast.AST]]]:
+def _replace_by_default(name: str, context: MutationContext) -> list[tuple[str, list[ast.AST]]]:
     """The usual value in place of a parameter or attribute."""
-    return [("default", [names.defaults[name]])] if name in names.defaults else []
+    return [("default", [context.defaults[name]])] if name in context.defaults else []
 
 
 def _remove_effect(node: ast.Call) -> Iterator[ast.expr]:

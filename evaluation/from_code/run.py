@@ -22,7 +22,7 @@ from evaluation.from_code.calls import record
 from evaluation.from_code.calls.confined import Confinement
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.coverage import Coverage, compute_coverage
-from evaluation.from_code.project_tests import make as project_tests
+from evaluation.from_code.project_tests import make
 from evaluation.from_code.project_tests.suite import ProjectSuite, prepare_suite
 from evaluation.from_code.reasons import ExcludedError, ProjectError, StoppedError
 from evaluation.from_code.source.closure import ModuleSources
@@ -222,12 +222,12 @@ class TaskMaker:
         by_calls: TaskResult | None = None
         judge = "cases" if self.suite.refused else self.work.options.judge
         if judge != "tests":
-            by_calls = build.make_task(self.work, function)
+            by_calls = build.make_task_from_calls(self.work, function)
             if judge == "cases" or (by_calls.row is not None and not _are_tests_better(by_calls.row["source"])):
                 return by_calls
             if function.key not in self.work.recording.covering.list_called_functions():
                 return by_calls
-        by_tests = project_tests.make_task(self.suite, self.work, function)
+        by_tests = make.make_task_from_tests(self.suite, self.work, function)
         if by_calls is None or (by_tests.row is not None and not by_tests.row["source"]["weak"]):
             return by_tests
         if by_calls.row is not None:

@@ -19,7 +19,7 @@ from evaluation.from_code.source.context import (
     format_example_comments,
     read_solution,
 )
-from evaluation.from_code.source.find import ProjectFunction, name_decorator
+from evaluation.from_code.source.find import ProjectFunction, get_decorator_name
 from evaluation.from_code.source.project import Project
 from evaluation.prompting import BLOCK_STOP
 
@@ -29,12 +29,12 @@ LINES_AFTER = 40
 
 def build_task_id(project: Project, function: ProjectFunction) -> str:
     """The id of a function's task: project, module and function; a setter has its kind too."""
-    names = map(name_decorator, function.node.decorator_list)
+    names = map(get_decorator_name, function.node.decorator_list)
     accessor = next((f".{name}" for name in names if name in ("setter", "deleter")), "")
     return f"{project.name}/{function.module.name}.{function.qualified}{accessor}"
 
 
-def build_program(function: ProjectFunction, sources: ModuleSources) -> PlacedFunction:
+def place_function(function: ProjectFunction, sources: ModuleSources) -> PlacedFunction:
     """The original in its module. Raises ExcludedError where that needs too much source."""
     module, node = function.module, function.node
     modules = {
@@ -63,19 +63,17 @@ def format_definition(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return ast.unparse(ast.fix_missing_locations(ast.copy_location(bare, node)))
 
 
-def choose_form(cases: Sequence[Case]) -> str:
+def choose_test_form(cases: Sequence[Case]) -> str:
     """How a test calls the function: with plain data where every call and exception allows it, unless a message
     counts."""
-    return CALLS if all(map(_is_plain, cases)) and not any(case.promised for case in cases) else VALUES
+    return CALLS if all(map(_fits_calls_form, cases)) and not any(case.promised for case in cases) else VALUES
 
 
-def _is_plain(case: Case) -> bool:
+def _fits_calls_form(case: Case) -> bool:
     outcome = case.outcome
-    return case.is_plain() and not outcome.iterates and (not outcome.raised or _is_builtin(outcome.raised[0]))
-
-
-def _is_builtin(name: str) -> bool:
-    return isinstance(getattr(builtins, name, None), type)
+    kind = getattr(builtins, outcome.raised[0], None) if outcome.raised else Exception
+    is_builtin = isinstance(kind, type) and issubclass(kind, BaseException)
+    return case.is_plain() and not outcome.iterates and is_builtin
 
 
 def build_completion_row(
@@ -89,7 +87,7 @@ def build_completion_row(
 ) -> dict[str, Any]:
     """The task in completion form, as a record of a dataset file."""
     name = function.qualified
-    test = build_test(cases, frozenset()) if spec.form == CALLS else build_objects_test(cases, name)
+    test = build_test(cases) if spec.form == CALLS else build_objects_test(cases, name)
     return {
         "task_id": build_task_id(project, function),
         "prompt": build_prompt(project, function, context, LINES_BEFORE, examples, source["called"]),

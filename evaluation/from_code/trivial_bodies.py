@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Sequence
 
 from evaluation.from_code.mutants import FunctionNode
@@ -18,8 +17,7 @@ def list_trivial_variants(function: FunctionNode, raised: Sequence[str], is_gene
     every += [argument for argument in (function.args.vararg, function.args.kwarg) if argument]
     constants = ("None", '""', "0", "1", "[]", "{}", "()", "True", "False", 'b""', "set()")
     bodies = ["pass", *(f"return {text}" for text in (*constants, *(argument.arg for argument in every)))]
-    builtin = [name for name in raised if isinstance(getattr(builtins, name, None), type)]
-    bodies += [f"raise {name}" for name in dict.fromkeys(("Exception", "NotImplementedError", *raised, *builtin))]
+    bodies += [f"raise {name}" for name in dict.fromkeys(("Exception", "NotImplementedError", *raised))]
     if is_generator:
         bodies += ["yield from ()", *(f"yield from {argument.arg}" for argument in every)]
     found = []

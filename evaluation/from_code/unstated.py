@@ -40,7 +40,7 @@ class BodyConstant:
     variants: tuple[str, ...]
 
     @property
-    def has_words(self) -> bool:
+    def must_be_told(self) -> bool:
         """Whether a reader would have to be told it; separators show in examples."""
         return self.kind != "text" or bool(_WORD.search(_SYNTAX.sub("", _PLACEHOLDER.sub("", self._text))))
 
@@ -68,7 +68,7 @@ def _is_part(part: str, text: str) -> bool:
 def find_constants(
     function: FunctionNode, attribute_names: frozenset[str], for_tests: bool = False
 ) -> list[BodyConstant]:
-    """The constants of a body in its order, at most MAX_CONSTANTS; of names those that the project gives attributes.
+    """The constants of a body in its order, at most MAX_CONSTANTS; names only of the project's attributes.
 
     Texts of exceptions, which recorded calls compare only if a docstring quotes them, and options of calls such
     as `indent=2` are left out but for the project's tests (`for_tests`).

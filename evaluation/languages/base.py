@@ -105,7 +105,7 @@ class Language(ABC):
         """An expression for a Python value of that type. Raises UnsupportedError for one that it cannot express."""
         if value is None:
             return self.NONE
-        if kind.kind == "optional":
+        if kind.name == "optional":
             return self.write_present(value, kind.item)
         if isinstance(value, bool):
             return "true" if value else "false"
@@ -129,11 +129,11 @@ class Language(ABC):
         return [self.write_literal(item, part) for item, part in zip(values, kinds, strict=True)]
 
     @abstractmethod
-    def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
+    def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement by name: the program, and the driver that calls it."""
 
     @abstractmethod
-    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+    def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of: run, it exits with 0 if the test passes."""
 
     @abstractmethod

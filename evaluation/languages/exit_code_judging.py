@@ -44,7 +44,7 @@ def _judge(
 ) -> SandboxResult:
     limits, ended = replace(limits, threads=toolchain.tools.run_threads), None
     with sandbox.open_program_slot(toolchain.tools) as slot:
-        slot.write_files(language.write_test_files(program, test))
+        slot.write_files(language.build_test_files(program, test))
         if toolchain.tools.compile is not None and (failed := compile_program(slot)) is not None:
             failure, wall_s = failed
             return SandboxResult(failure.status, failure.detail, failure.traceback, wall_s=wall_s)

@@ -16,7 +16,7 @@ import tree_sitter
 from tree_sitter import Node
 
 from evaluation.datasets import Task
-from evaluation.extracted import MAX_CHARS, Extraction, How, Reading, has_no_code, iterate_blocks
+from evaluation.extraction_base import MAX_CHARS, Extraction, How, Reading, has_no_code, iterate_blocks
 from evaluation.languages import registry
 from evaluation.languages.base import Language, Syntax
 from evaluation.normalization import convert_line_ends, extract_answer_text

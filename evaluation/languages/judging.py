@@ -101,7 +101,7 @@ def run_cases(
     judgement = Judgement()
     limits = replace(limits, threads=toolchain.tools.run_threads)
     with sandbox.open_program_slot(toolchain.tools) as slot:
-        slot.write_files(language.write_files(program, signature))
+        slot.write_files(language.build_files(program, signature))
         if toolchain.tools.compile is not None and (failed := compile_program(slot)) is not None:
             return Judgement(failure=failed[0], wall_s=failed[1])
         for _ in range(1 + MAX_RESTARTS):

@@ -20,13 +20,13 @@ class TypeTextError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type: its kind, one of SIMPLE or GENERIC, and the types in its brackets."""
+    """A type: its name, one of SIMPLE or GENERIC, and the types in its brackets."""
 
-    kind: str
+    name: str
     parts: tuple[Type, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.kind}[{', '.join(map(str, self.parts))}]" if self.parts else self.kind
+        return f"{self.name}[{', '.join(map(str, self.parts))}]" if self.parts else self.name
 
     @property
     def item(self) -> Type:
@@ -57,11 +57,11 @@ def _read(node: ast.expr, text: str, depth: int) -> Type:
 
 
 def _check(found: Type) -> Type:
-    wanted = {"list": 1, "optional": 1, "dict": 2}.get(found.kind, len(found.parts) or 1)
+    wanted = {"list": 1, "optional": 1, "dict": 2}.get(found.name, len(found.parts) or 1)
     if wanted != len(found.parts):
         raise TypeTextError(f"{str(found)!r} needs {wanted} types in its brackets")
-    if found.kind == "dict" and found.parts[0].kind not in _KEYS:
+    if found.name == "dict" and found.parts[0].name not in _KEYS:
         raise TypeTextError(f"{str(found)!r}: a key is one of {', '.join(_KEYS)}")
-    if found.kind == "optional" and found.item.kind in ("none", "optional"):
+    if found.name == "optional" and found.item.name in ("none", "optional"):
         raise TypeTextError(f"{str(found)!r}: give optional[T] a type that has values of its own")
     return found

@@ -34,11 +34,11 @@ class ValueFormError(ValueError):
 
 def to_json(value: object, kind: Type) -> Json:
     """The JSON form of a Python value. Raises ValueFormError for a value of another type."""
-    if kind.kind == "optional":
+    if kind.name == "optional":
         return None if value is None else to_json(value, kind.item)
-    if kind.kind == "float" and type(value) is int:
+    if kind.name == "float" and type(value) is int:
         value = float(value)
-    if type(value) is not _PYTHON[kind.kind]:
+    if type(value) is not _PYTHON[kind.name]:
         raise ValueFormError(f"{_format_value(value)} is a {type(value).__name__}, not {kind}")
     if isinstance(value, dict):
         return [[to_json(key, kind.parts[0]), to_json(item, kind.parts[1])] for key, item in value.items()]
@@ -50,7 +50,7 @@ def to_json(value: object, kind: Type) -> Json:
         return [to_json(item, kind.item) for item in value]
     if isinstance(value, float):
         return encode_float(value)
-    if kind.kind == "int" and isinstance(value, int):
+    if kind.name == "int" and isinstance(value, int):
         if abs(value) > _MAX_INT:
             raise ValueFormError(f"an int of more than {MAX_DIGITS} digits cannot be in a case")
         return str(value)
@@ -68,7 +68,7 @@ def encode_float(value: float) -> Json:
 
 def from_json(form: Json, kind: Type) -> object:
     """The Python value of a JSON form. Raises ValueFormError for a form that does not fit the type."""
-    return _READERS[kind.kind](form, kind)
+    return _READERS[kind.name](form, kind)
 
 
 def _build_form_error(form: Json, kind: Type, wanted: str) -> ValueFormError:
@@ -146,7 +146,7 @@ def is_same_value(got: object, expected: object, kind: Type, tolerance: float | 
 
     A tolerance of 0 asks for the same float, sign of zero included.
     """
-    if kind.kind == "optional":
+    if kind.name == "optional":
         if got is None or expected is None:
             return got is expected
         return is_same_value(got, expected, kind.item, tolerance)

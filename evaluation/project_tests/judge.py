@@ -70,7 +70,7 @@ class _Project:
         return result
 
     def _start(self) -> Zygote:
-        tier = self._sandbox.isolation
+        tier = self._sandbox.tier
         grant = Grant(scratch_bytes=_SCRATCH_BYTES) if tier.has_scratch else NO_GRANT
         return Zygote("tester", tier, self._python, grant)
 
@@ -141,7 +141,7 @@ class ProjectJudge:
                 outcomes = project.run(use)
             except (ZygoteError, OSError):
                 break
-            passed = passed or outcomes.original
+            passed = passed or outcomes.original_passed
             killed |= {begun + number for number in outcomes.killed}
             begun += outcomes.tried
             if not outcomes.tried:
@@ -150,7 +150,7 @@ class ProjectJudge:
 
     def _read_variables(self, spec: ProjectTests) -> dict[str, str] | str:
         """The variables of the tests, or why they cannot run here."""
-        tier = self.sandbox.isolation
+        tier = self.sandbox.tier
         if spec.writes and not tier.has_scratch:
             return (
                 f"the task's tests write files, and the sandbox's tier {tier.name} has no folder for them: judge where "

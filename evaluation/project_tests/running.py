@@ -49,7 +49,7 @@ class VariantOutcomes:
 
     tried: int = 0
     killed: set[int] = field(default_factory=set)
-    original: bool = False  # it passed all tests
+    original_passed: bool = False  # it passed all tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def run_variants(zygote: Zygote, job: ProjectTestJob, limits: Limits, sources: S
     seen, _ = _run_tester(zygote, job, limits, content)
     outcomes = VariantOutcomes()
     for frame in parse_messages(seen.frames):
-        outcomes.original = frame.get("original", outcomes.original)
+        outcomes.original_passed = frame.get("original", outcomes.original_passed)
         outcomes.tried = frame.get("tried", outcomes.tried)
         if "killed" in frame:
             outcomes.killed.add(frame["killed"])

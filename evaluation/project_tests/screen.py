@@ -1,7 +1,7 @@
 """Refuses an answer that reaches for the process of its tests.
 
 The tests run beside the answer, so this is what keeps most forgeries out: to change the runner, find the secret or
-equal everything, a program must use one of these names. The project's own file may use them; then its answers may, too.
+fake equality, a program must use one of these names. The project's own file may use them; then its answers may, too.
 """
 
 from __future__ import annotations

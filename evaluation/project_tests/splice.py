@@ -2,7 +2,7 @@
 
 The answer is a program, as extraction made it of a model's text: it defines the function, alone or in its class, and
 repeats parts of the prompt. What the file has already is left out, and so is another docstring than the file's; new
-imports and helpers come along. From the first statement that binds no name on, all but imports runs at the end, where
+imports and helpers come along. A statement that binds no name, and all after it but imports, move to the end, where
 every name of the module exists.
 """
 

@@ -76,7 +76,7 @@ address that a filter cannot read."""
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter as bytes, the numbers of the system calls that send signals, and how many calls the filter allows."""
+    """A filter as bytes, the numbers of the system calls that send signals, and how many rules allow a call."""
 
     bpf: bytes
     kill_calls: tuple[int, ...]
@@ -84,10 +84,10 @@ class Filter:
 
 
 @cache
-def build_filter(runs: Literal["python", "program", "compiler", "writer"] = "python") -> Filter:
+def build_filter(kind: Literal["python", "program", "compiler", "writer"] = "python") -> Filter:
     """Return the filter for this machine.
 
-    `runs` says what the confined process becomes: a program may be started, a compiler may start others, and a
+    `kind` says what the confined process becomes: a program may be started, a compiler may start others, and a
     writer is Python that has a folder of its own to write in.
 
     Raises RuntimeError where pyseccomp or libseccomp is missing.
@@ -113,10 +113,10 @@ def build_filter(runs: Literal["python", "program", "compiler", "writer"] = "pyt
     def equals(position: int, value: int) -> object:
         return pyseccomp.Arg(position, pyseccomp.EQ, value)
 
-    more = {"python": (), "program": _STARTING, "compiler": (*_STARTING, *_COMPILING), "writer": _WRITING}[runs]
+    more = {"python": (), "program": _STARTING, "compiler": (*_STARTING, *_COMPILING), "writer": _WRITING}[kind]
     for name in (*_ALLOWED, *more):
         allow(name)
-    thread = 0 if runs == "compiler" else _CLONE_THREAD
+    thread = 0 if kind == "compiler" else _CLONE_THREAD
     allow("clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, thread | _NEW_NAMESPACES, thread))
     # With another pid it would change the limits of that process, for instance the zygote's.
     allow("prlimit64", equals(0, 0))
@@ -128,7 +128,7 @@ def build_filter(runs: Literal["python", "program", "compiler", "writer"] = "pyt
         allow(name, pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CPU_OF_THE_CALLER, _CPU_OF_THE_CALLER))
     for option in _PRCTL_OPTIONS:
         allow("prctl", equals(0, option))
-    for command in (*_FCNTL_COMMANDS, *(_LOCKING if runs == "writer" else ())):
+    for command in (*_FCNTL_COMMANDS, *(_LOCKING if kind == "writer" else ())):
         allow("fcntl", equals(1, command))
     for request in _IOCTL_REQUESTS:
         allow("ioctl", equals(1, request))

@@ -124,7 +124,7 @@ def build_guest_job(program: str, task: SandboxTask, names: InterpreterNames, ob
 
 
 def retry_faults(attempt: Callable[[], SandboxResult]) -> SandboxResult:
-    """The first result that is not a fault of the sandbox, or the last of three faults."""
+    """The first result that is not a fault of the sandbox, a lasting fault, or the last of three."""
     for _ in range(_ATTEMPTS):
         result = attempt()
         if result.status != Status.SANDBOX_ERROR or result.lasting:

@@ -41,7 +41,7 @@ class Pool(Generic[S]):
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[S]:
-        """A slot for one job. It is closed, and not used again, if the job raises. What starting one raises passes."""
+        """A slot for one job. It is closed, and not used again, if the job raises. Raises what its start raises."""
         idle = self._current()
         try:
             slot = idle.slots.pop()

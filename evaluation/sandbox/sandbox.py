@@ -86,12 +86,12 @@ class Sandbox:
         raise SandboxUnavailableError(" ".join(["No tier of isolation works here.", *refused]))
 
     @property
-    def tier(self) -> str:
+    def tier_name(self) -> str:
         """Return "bwrap" or "landlock"."""
         return self._tier.name
 
     @property
-    def isolation(self) -> Tier:
+    def tier(self) -> Tier:
         """Return the tier with its settings, for processes that are not of this pool."""
         return self._tier
 
@@ -108,7 +108,7 @@ class Sandbox:
     def describe(self) -> dict[str, Any]:
         """Return the mechanisms that the isolation relies on, for logs, the health endpoint and stored results."""
         return {
-            "tier": self.tier,
+            "tier": self.tier_name,
             "namespaces": self._tier.namespaces,
             "userns_disabled": self._tier.disable_userns,
             "landlock_abi": self._landlock_abi,

@@ -86,7 +86,7 @@ def run_selftest(
     """
     programs = _read_corpus(corpus) if corpus else None
     sandbox = sandbox or Sandbox.detect()
-    report = SelftestReport(sandbox.tier, sandbox.describe())
+    report = SelftestReport(sandbox.tier_name, sandbox.describe())
     for rows in (
         _probe_rows(sandbox),
         _iterate_corpus_rows(sandbox, corpus, *programs) if corpus and programs else iter(()),

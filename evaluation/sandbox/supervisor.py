@@ -60,7 +60,7 @@ def is_stopped() -> bool:
 class Watched:
     """The supervisor's observations while the job runs."""
 
-    output: int = 0
+    printed: int = 0
     frames: bytes = b""
     ended: bool = False
     wall_s: float = 0.0
@@ -130,7 +130,7 @@ def watch(
             os.set_blocking(descriptor, False)
             selector.register(descriptor, selectors.EVENT_READ)
         longest = _LOOK_S if _stop.get() else math.inf
-        while not watched.ended and watched.output <= output_limit:
+        while not watched.ended and watched.printed <= output_limit:
             remaining = deadline + watched.waited_s - time.monotonic()
             if is_stopped():
                 return watched
@@ -138,7 +138,7 @@ def watch(
             for key, _ in selector.select(max(0.0, min(remaining, longest))):
                 data = os.read(key.fd, 65536)
                 if key.fd == output:
-                    watched.output += len(data)
+                    watched.printed += len(data)
                 else:
                     over = False  # it answered in time, and this thread was late
                     watched.frames += data
@@ -148,15 +148,15 @@ def watch(
             if over:
                 return watched
         with contextlib.suppress(BlockingIOError):
-            while watched.output <= output_limit and (data := os.read(output, 65536)):
-                watched.output += len(data)
+            while watched.printed <= output_limit and (data := os.read(output, 65536)):
+                watched.printed += len(data)
     return watched
 
 
-def _record_wait(watch: Watched, waited_s: float) -> bool:
+def _record_wait(watched: Watched, waited_s: float) -> bool:
     """Note how long the job has waited for a CPU; return whether that is more than was known before."""
-    more = waited_s - watch.waited_s
-    watch.waited_s = max(watch.waited_s, waited_s)
+    more = waited_s - watched.waited_s
+    watched.waited_s = max(watched.waited_s, waited_s)
     return more > NOTICEABLE_WAIT_S
 
 
@@ -173,18 +173,18 @@ def parse_messages(frames: bytes) -> list[dict[str, Any]]:
     return messages
 
 
-def _decide(watch: Watched, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> SandboxResult:
-    messages = parse_messages(watch.frames)
+def _decide(watched: Watched, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> SandboxResult:
+    messages = parse_messages(watched.frames)
     started = any(message.get("stage") == "started" for message in messages)
     verdict = next((message for message in messages if message.get("status") in _FROM_CHECKER), None)
     cpu_s = float(guest["cpu_s"])
 
     def result(status: str, detail: str, **more: Any) -> SandboxResult:
-        return SandboxResult(status, detail, cpu_s=cpu_s, wall_s=watch.wall_s, waited_s=watch.waited_s, **more)
+        return SandboxResult(status, detail, cpu_s=cpu_s, wall_s=watched.wall_s, waited_s=watched.waited_s, **more)
 
-    if watch.output > limits.output_bytes:
+    if watched.printed > limits.output_bytes:
         return result(Status.OUTPUT_LIMIT, f"the program printed more than {limits.output_bytes} bytes")
-    if not watch.ended:
+    if not watched.ended:
         return result(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
     out_of_time = cpu_s >= limits.cpu_s
     if verdict is None:

@@ -102,7 +102,7 @@ class Zygote:
             return "python"
         return "compiler" if self.grant.writable else "program"
 
-    def _preload(self) -> tuple[str, ...]:
+    def _list_preloaded_modules(self) -> tuple[str, ...]:
         """A zygote without namespaces is not confined: it must not run packages that came with a dataset."""
         if self.role == "launcher":
             return ()
@@ -118,7 +118,7 @@ class Zygote:
             "folder": self.grant.folder,
             "writable": self.grant.writable,
             "scratch": SCRATCH if self.grant.scratch_bytes else "",
-            "preload": self._preload(),
+            "preload": self._list_preloaded_modules(),
             "judge_packages": self.interpreter.judge_packages,
             "judge_modules": self.interpreter.judge_modules,
             "packages": self.interpreter.packages,

@@ -62,30 +62,30 @@ def list_named_budgets(budget_s: float) -> tuple[float, ...]:
     return (*(budget for budget in ANSWER_BUDGETS if budget < budget_s), budget_s)
 
 
-def answer_at(arms: ArmComparison, budget_s: float, margin: float = MARGIN) -> BudgetAnswer:
+def answer_at(compared: ArmComparison, budget_s: float, margin: float = MARGIN) -> BudgetAnswer:
     """The answer at a budget up to the last of the study. Raises MetricError for a longer one."""
-    choice = choose_arm(arms, "first", budget_s, margin)
-    names = [arm.name for arm in arms.arms]
+    choice = choose_arm(compared, "first", budget_s, margin)
+    names = [arm.name for arm in compared.arms]
     if choice is None:
-        highest = max(arms.share("all", arm, budget_s) for arm in range(len(names)))
-        limits = arms.interval("first", 0, budget_s)
+        highest = max(compared.share("all", arm, budget_s) for arm in range(len(names)))
+        limits = compared.interval("first", 0, budget_s)
         return BudgetAnswer(
             budget_s, None, 0.0, limits, highest, None, None, 0.0, limits, highest, None, margin, None, None, None,
             None, (), (), (), len(names),
         )  # fmt: skip
     best, use, pair = choice.best, choice.use, choice.pair
-    share, later_s = arms.share("first", use, budget_s), budget_s + 1.0
+    share, later_s = compared.share("first", use, budget_s), budget_s + 1.0
     return BudgetAnswer(
         budget_s=budget_s,
         arm=names[best],
-        pass_first=arms.share("first", best, budget_s),
-        interval=arms.interval("first", best, budget_s),
-        pass_all=arms.share("all", best, budget_s),
-        one_second_more=arms.share("first", use, later_s) - share if later_s <= arms.end_s else None,
+        pass_first=compared.share("first", best, budget_s),
+        interval=compared.interval("first", best, budget_s),
+        pass_all=compared.share("all", best, budget_s),
+        one_second_more=compared.share("first", use, later_s) - share if later_s <= compared.end_s else None,
         use=names[use],
         use_pass_first=share,
-        use_interval=arms.interval("first", use, budget_s),
-        use_pass_all=arms.share("all", use, budget_s),
+        use_interval=compared.interval("first", use, budget_s),
+        use_pass_all=compared.share("all", use, budget_s),
         verdict=choice.verdict,
         margin=margin,
         against=None if choice.against is None else names[choice.against],
@@ -94,7 +94,9 @@ def answer_at(arms: ArmComparison, budget_s: float, margin: float = MARGIN) -> B
         tasks_to_decide=pair.tasks_to_decide if pair and choice.verdict == "undecided" else None,
         as_good=tuple(names[other] for other in choice.as_good),
         undecided=tuple(names[other] for other in choice.undecided),
-        cheaper=tuple(_describe_cheaper(arms, other, use, budget_s, margin) for other in _find_cheaper(arms, use)),
+        cheaper=tuple(
+            _describe_cheaper(compared, other, use, budget_s, margin) for other in _find_cheaper(compared, use)
+        ),
         n_arms=len(names),
     )
 
@@ -113,33 +115,33 @@ class ArmChoice:
 
 
 def choose_arm(
-    arms: ArmComparison, figure: Figure, budget_s: float, margin: float = MARGIN, among: Iterable[int] | None = None
+    compared: ArmComparison, figure: Figure, budget_s: float, margin: float = MARGIN, among: Iterable[int] | None = None
 ) -> ArmChoice | None:
     """The arm with the highest share, or the cheapest of those that are shown to be at most the margin worse.
 
     None while no arm has solved a task.
     """
-    places = list(range(len(arms.arms)) if among is None else among)
-    best = arms.find_leader(figure, budget_s, places)
+    places = list(range(len(compared.arms)) if among is None else among)
+    best = compared.find_leader(figure, budget_s, places)
     if best is None:
         return None
-    cost_s = [arm.cost_s for arm in arms.arms]
+    cost_s = [arm.cost_s for arm in compared.arms]
     cheapest_first = sorted((other for other in places if other != best), key=cost_s.__getitem__)
     use = next(
         (
             other
             for other in cheapest_first
-            if cost_s[other] < cost_s[best] and arms.decide(figure, other, best, budget_s, margin).is_not_worse
+            if cost_s[other] < cost_s[best] and compared.decide(figure, other, best, budget_s, margin).is_not_worse
         ),
         best,
     )
     others = sorted(
         (other for other in places if other != use),
-        key=lambda other: (-arms.count(figure, other, budget_s), cost_s[other]),
+        key=lambda other: (-compared.count(figure, other, budget_s), cost_s[other]),
     )
-    pairs = {other: arms.decide(figure, use, other, budget_s, margin) for other in others}
+    pairs = {other: compared.decide(figure, use, other, budget_s, margin) for other in others}
     # An arm that the best one beats need not be beaten again by an arm that is as good as the best.
-    beaten = {o for o in others if o != best and arms.decide(figure, best, o, budget_s, margin).is_better}
+    beaten = {o for o in others if o != best and compared.decide(figure, best, o, budget_s, margin).is_better}
     beaten |= {other for other in others if pairs[other].is_better}
     as_good = [
         other for other in others if other not in beaten and (pairs[other].verdict == "as_good" or other == best)
@@ -154,11 +156,11 @@ def choose_arm(
     )
 
 
-def _find_cheaper(arms: ArmComparison, use: int) -> list[int]:
-    cost_s = [arm.cost_s for arm in arms.arms]
+def _find_cheaper(compared: ArmComparison, use: int) -> list[int]:
+    cost_s = [arm.cost_s for arm in compared.arms]
     return sorted((other for other in range(len(cost_s)) if cost_s[other] < cost_s[use]), key=cost_s.__getitem__)
 
 
-def _describe_cheaper(arms: ArmComparison, arm: int, use: int, budget_s: float, margin: float) -> CheaperArm:
-    pair = arms.decide("first", arm, use, budget_s, margin)
-    return CheaperArm(arms.arms[arm].name, pair.verdict, pair.difference, max(0.0, -pair.at_least))
+def _describe_cheaper(compared: ArmComparison, arm: int, use: int, budget_s: float, margin: float) -> CheaperArm:
+    pair = compared.decide("first", arm, use, budget_s, margin)
+    return CheaperArm(compared.arms[arm].name, pair.verdict, pair.difference, max(0.0, -pair.at_least))

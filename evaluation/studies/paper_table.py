@@ -55,15 +55,15 @@ class PaperRow:
     utilization: float | None
 
 
-def build_paper_table(arms: ArmComparison) -> tuple[PaperRow, ...]:
+def build_paper_table(compared: ArmComparison) -> tuple[PaperRow, ...]:
     """One row for each arm, over the common tasks: target by target, in the order of METHODS, then by n."""
-    targets = list(dict.fromkeys(arm.target for arm in arms.arms))
+    targets = list(dict.fromkeys(arm.target for arm in compared.arms))
 
     def order(place: int) -> tuple[int, int, int]:
-        arm = arms.arms[place]
+        arm = compared.arms[place]
         return targets.index(arm.target), METHODS.index(_get_method(arm)), arm.n
 
-    return tuple(_build_row(arms, place) for place in sorted(range(len(arms.arms)), key=order))
+    return tuple(_build_row(compared, place) for place in sorted(range(len(compared.arms)), key=order))
 
 
 def _build_row(compared: ArmComparison, place: int) -> PaperRow:
@@ -99,31 +99,31 @@ def _get_method(arm: Arm) -> str:
     return METHODS[1] if arm.n == 1 else METHODS[2]
 
 
-def _build_point(arms: ArmComparison, place: int, regular_finished: float, budget_s: float | None) -> PaperPoint:
+def _build_point(compared: ArmComparison, place: int, regular_finished: float, budget_s: float | None) -> PaperPoint:
     if budget_s is None:
         return PaperPoint(regular_finished, None, None, None, None)
-    finished = int((arms.outcomes.finish_times(place) <= budget_s).sum()) / _count_samples(arms, place)
-    first, every = (arms.share(figure, place, budget_s) for figure in FIGURES)
+    finished = int((compared.outcomes.finish_times(place) <= budget_s).sum()) / _count_samples(compared, place)
+    first, every = (compared.share(figure, place, budget_s) for figure in FIGURES)
     return PaperPoint(regular_finished, budget_s, first, every, finished)
 
 
-def _find_finish_time(arms: ArmComparison, regular: int | None, share: float) -> float | None:
+def _find_finish_time(compared: ArmComparison, regular: int | None, share: float) -> float | None:
     """Seconds within which regular decoding finished this share of its samples, None if not within the budget."""
     if regular is None:
         return None
-    times = arms.outcomes.finish_times(regular)
-    needed = math.ceil(share * _count_samples(arms, regular))
+    times = compared.outcomes.finish_times(regular)
+    needed = math.ceil(share * _count_samples(compared, regular))
     found = float(times[needed - 1]) if needed <= len(times) else math.inf
-    return found if found <= arms.end_s else None
+    return found if found <= compared.end_s else None
 
 
-def _count_samples(arms: ArmComparison, place: int) -> int:
-    return int((arms.outcomes.columns.run == place).sum())
+def _count_samples(compared: ArmComparison, place: int) -> int:
+    return int((compared.outcomes.columns.run == place).sum())
 
 
-def _compute_speed_up(arms: ArmComparison, place: int, plain: int) -> float | None:
+def _compute_speed_up(compared: ArmComparison, place: int, plain: int) -> float | None:
     """How many times faster an arm is, on the tasks of which both have finished a sample."""
-    finished = arms.outcomes.has_finished()
+    finished = compared.outcomes.has_finished()
     both = finished[place] & finished[plain]
-    fast, slow = (arms.outcomes.latency(one, both).all for one in (place, plain))
+    fast, slow = (compared.outcomes.latency(one, both).all for one in (place, plain))
     return slow / fast if slow and fast else None

@@ -56,29 +56,35 @@ def compute_e_value(wins: int, losses: int) -> float:
     return math.exp(min(log_e, 700.0))  # the largest float is near e**709
 
 
-def find_dropped(arms: ArmComparison, started: int, budgets: Sequence[float], alpha: float = ALPHA) -> tuple[Drop, ...]:
-    """The arms to drop now, over the tasks that all of `arms` have.
+def find_dropped(
+    compared: ArmComparison, started: int, budgets: Sequence[float], alpha: float = ALPHA
+) -> tuple[Drop, ...]:
+    """The arms to drop now, over the tasks that all of them have.
 
-    `arms` are those that still run, `started` is how many the study began with: A arms have A (A - 1) ordered pairs,
+    `started` is how many arms the study began with, of which some still run: A arms have A (A - 1) ordered pairs,
     each of which may err with a probability of alpha / (A (A - 1)). An arm goes when one other arm's e-value on
     Pass@First reaches the inverse of that at every budget at which either has solved a task, and when it is ahead in
     Pass@All at none of them either, so that no frontier loses its leader.
     """
     threshold = started * (started - 1) / alpha
-    places, found = range(len(arms.arms)), []
+    places, found = range(len(compared.arms)), []
     for worse in places:
-        drops = [_find_drop(arms, worse, better, budgets, threshold) for better in places if better != worse]
+        drops = [_find_drop(compared, worse, better, budgets, threshold) for better in places if better != worse]
         found.append(max((drop for drop in drops if drop), key=lambda drop: min(drop.e_values), default=None))
     return tuple(drop for drop in found if drop)
 
 
-def _find_drop(arms: ArmComparison, worse: int, better: int, budgets: Sequence[float], threshold: float) -> Drop | None:
+def _find_drop(
+    compared: ArmComparison, worse: int, better: int, budgets: Sequence[float], threshold: float
+) -> Drop | None:
     """The verdict on one ordered pair."""
-    solved = {budget: [arms.count("all", arm, budget) for arm in (worse, better)] for budget in budgets}
+    solved = {budget: [compared.count("all", arm, budget) for arm in (worse, better)] for budget in budgets}
     seen = [budget for budget, counts in solved.items() if any(counts)]
     if not seen or any(solved[budget][0] > solved[budget][1] for budget in budgets):
         return None
-    e_values = tuple(compute_e_value(*arms.wins_and_losses("first", better, worse, budget)) for budget in seen)
+    e_values = tuple(compute_e_value(*compared.wins_and_losses("first", better, worse, budget)) for budget in seen)
     if min(e_values) < threshold:
         return None
-    return Drop(arms.arms[worse].name, arms.arms[better].name, arms.n_tasks, tuple(seen), e_values, threshold)
+    return Drop(
+        compared.arms[worse].name, compared.arms[better].name, compared.n_tasks, tuple(seen), e_values, threshold
+    )

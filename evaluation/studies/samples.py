@@ -52,15 +52,15 @@ class FamilySamples:
     verdict_all: tuple[PairVerdict | None, ...]
 
 
-def compare_samples(arms: ArmComparison, budgets: Sequence[float]) -> tuple[FamilySamples, ...]:
+def compare_samples(compared: ArmComparison, budgets: Sequence[float]) -> tuple[FamilySamples, ...]:
     """One entry for each family with at least two n, at these budgets."""
     families: defaultdict[str, list[int]] = defaultdict(list)
-    for place, arm in enumerate(arms.arms):
+    for place, arm in enumerate(compared.arms):
         families[arm.family].append(place)
     return tuple(
-        _build_family(arms, budgets, sorted(places, key=lambda place: arms.arms[place].n))
+        _build_family(compared, budgets, sorted(places, key=lambda place: compared.arms[place].n))
         for places in families.values()
-        if len({arms.arms[place].n for place in places}) > 1
+        if len({compared.arms[place].n for place in places}) > 1
     )
 
 
@@ -89,21 +89,21 @@ def _build_family(compared: ArmComparison, budgets: Sequence[float], places: Seq
     )
 
 
-def _build_cell(arms: ArmComparison, place: int, budget_s: float, *, best: bool) -> BudgetCell:
+def _build_cell(compared: ArmComparison, place: int, budget_s: float, *, best: bool) -> BudgetCell:
     return BudgetCell(
-        arm=arms.arms[place].name,
-        n=arms.arms[place].n,
+        arm=compared.arms[place].name,
+        n=compared.arms[place].n,
         budget_s=budget_s,
-        pass_first=arms.share("first", place, budget_s),
-        first_interval=arms.interval("first", place, budget_s),
-        pass_all=arms.share("all", place, budget_s),
-        all_interval=arms.interval("all", place, budget_s),
+        pass_first=compared.share("first", place, budget_s),
+        first_interval=compared.interval("first", place, budget_s),
+        pass_all=compared.share("all", place, budget_s),
+        all_interval=compared.interval("all", place, budget_s),
         best=best,
     )
 
 
 def _choose_n(
-    arms: ArmComparison, figure: Figure, budget_s: float, places: Sequence[int]
+    compared: ArmComparison, figure: Figure, budget_s: float, places: Sequence[int]
 ) -> tuple[int | None, PairVerdict | None]:
-    choice = choose_arm(arms, figure, budget_s, among=places)
-    return (None, None) if choice is None else (arms.arms[choice.use].n, choice.verdict)
+    choice = choose_arm(compared, figure, budget_s, among=places)
+    return (None, None) if choice is None else (compared.arms[choice.use].n, choice.verdict)

@@ -48,35 +48,37 @@ class SpeculationPair:
     gains: tuple[Gain, ...]
 
 
-def measure_speculation(arms: ArmComparison, budgets: Sequence[float]) -> tuple[SpeculationPair, ...]:
+def measure_speculation(compared: ArmComparison, budgets: Sequence[float]) -> tuple[SpeculationPair, ...]:
     """Each speculative arm against each regular arm of its pair, at these budgets."""
     return tuple(
-        SpeculationPair(plain.name, arm.name, arm.n, _compute_gains(arms, regular, place, budgets))
-        for place, arm in enumerate(arms.arms)
-        for regular, plain in enumerate(arms.arms)
+        SpeculationPair(plain.name, arm.name, arm.n, _compute_gains(compared, regular, place, budgets))
+        for place, arm in enumerate(compared.arms)
+        for regular, plain in enumerate(compared.arms)
         if arm.speculative and not plain.speculative and arm.pair == plain.pair
     )
 
 
-def _compute_gains(arms: ArmComparison, plain: int, arm: int, budgets: Sequence[float]) -> tuple[Gain, ...]:
-    at, first, _ = arms.outcomes.find_solved_at_changes((plain, arm), arms.end_s)
+def _compute_gains(compared: ArmComparison, plain: int, arm: int, budgets: Sequence[float]) -> tuple[Gain, ...]:
+    at, first, _ = compared.outcomes.find_solved_at_changes((plain, arm), compared.end_s)
     shares = first.mean(axis=1)
     times = _find_equal_quality(shares[0], shares[1], at, budgets)
     # Each resample draws the same tasks for both arms.
-    draws = np.random.default_rng(0).multinomial(arms.n_tasks, np.full(arms.n_tasks, 1 / arms.n_tasks), RESAMPLES)
-    resampled = zip(*(draws @ of_arm.astype(np.float64) / arms.n_tasks for of_arm in first), strict=True)
+    draws = np.random.default_rng(0).multinomial(
+        compared.n_tasks, np.full(compared.n_tasks, 1 / compared.n_tasks), RESAMPLES
+    )
+    resampled = zip(*(draws @ of_arm.astype(np.float64) / compared.n_tasks for of_arm in first), strict=True)
     saved = [np.subtract(*_find_equal_quality(of_plain, of_arm, at, budgets)) for of_plain, of_arm in resampled]
     low, high = np.percentile(saved, [2.5, 97.5], axis=0, method="inverted_cdf")  # some may be infinite
     found = []
     for budget, plain_s, arm_s, *limits in zip(budgets, *times, low, high, strict=True):
         if not first[0][:, at <= budget].any():
             continue
-        decision = arms.decide("first", arm, plain, budget)
+        decision = compared.decide("first", arm, plain, budget)
         found.append(
             Gain(
                 budget_s=budget,
-                plain=arms.share("first", plain, budget),
-                speculative=arms.share("first", arm, budget),
+                plain=compared.share("first", plain, budget),
+                speculative=compared.share("first", arm, budget),
                 gained=decision.difference,
                 gained_interval=(decision.low, decision.high),
                 plain_s=float(plain_s),

@@ -78,7 +78,7 @@ def test_a_device_without_room_for_it_decodes_all_the_same(ctx, spec, engine):
 
 def test_a_remote_engine_has_neither_calibrations_nor_readings(ctx, spec, engine):
     engine.calibrate = lambda: None
-    with serve_stub(lambda reply, _: None) as stub, EmbeddedWorkers(ctx, "test", foreground=True):
+    with serve_stub(lambda reply, _: None) as stub, EmbeddedWorkers(ctx, "test", pinned_only=True):
         run_id = service.submit(ctx, spec(target=f"openai:m@{stub.url}"), pinned_worker=ctx.worker_name)
         run, found = worked(ctx, run_id)
     assert found == []

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from app.background.leases import StopReason
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.jobs.embedded import EmbeddedWorkers
+from app.jobs.job import WorkStoppedError
+from app.jobs.work.cpu_turns import hold_decoding_turn
 from app.runs import service
 from app.runs.repository import get_run
 from tests.fakes import FakeGrader
@@ -128,6 +132,14 @@ def test_a_cancelled_run_does_not_wait_for_its_turn(ctx, spec, engine, held):
         wait_for(ended(ctx, second))
         let_go.set()
         wait_for(ended(ctx, first))
+
+
+def test_a_job_that_stops_while_it_waits_for_its_turn_is_not_decoded_beside_grading(ctx, engine):
+    on_cpu(engine)
+    lease, policy = SimpleNamespace(stop_reason=StopReason.CANCELLED), SimpleNamespace(interactive=False)
+    job = SimpleNamespace(run=SimpleNamespace(throughput=False), claim=SimpleNamespace(policy=policy), lease=lease)
+    with ctx.cpu_lock, pytest.raises(WorkStoppedError), hold_decoding_turn(ctx, job, engine):
+        pytest.fail("nothing is measured or decoded")
 
 
 def test_a_process_that_stops_does_not_wait_for_grading_in_line(ctx, spec, engine):

@@ -76,14 +76,14 @@ def test_cancel_stops_an_engine_at_work_and_keeps_its_samples(ctx, spec, engine)
 
 def test_an_interrupted_run_keeps_what_it_has_and_is_finished_by_resume(ctx, spec, engine):
     engine.hold = threading.Event()
-    with EmbeddedWorkers(ctx, "eval", foreground=True):
+    with EmbeddedWorkers(ctx, "eval", pinned_only=True):
         run_id = service.submit(ctx, spec(), pinned_worker=ctx.worker_name)
         assert engine.started.wait(60)
         assert transitions.interrupt(ctx, run_id)
     assert state_of(ctx, run_id) is RunState.INTERRUPTED
     engine.hold = None
     ctx.stopping.clear()
-    with EmbeddedWorkers(ctx, "resume", foreground=True):
+    with EmbeddedWorkers(ctx, "resume", pinned_only=True):
         service.resume(ctx, run_id, ctx.worker_name)
         wait_for(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED

@@ -46,7 +46,7 @@ class Killed(FakeEngine):
 settings = Settings(_env_file=None, data_dir=sys.argv[1])
 engine = Killed()
 ctx = Context(settings, Database(settings.database), MemoryBus(), lambda *_: engine, FakeGrader)
-with EmbeddedWorkers(ctx, "eval", foreground=True):
+with EmbeddedWorkers(ctx, "eval", pinned_only=True):
     spec = RunSpec(target="smollm2-135m", dataset="additions", n=2, budget_s=5)
     run_id = service.submit(ctx, spec, pinned_worker=ctx.worker_name)
     print(run_id, flush=True)
@@ -73,10 +73,10 @@ def look(ctx, run_id) -> tuple:
 @pytest.mark.parametrize("foreground", [False, True])
 def test_a_killed_run_has_its_figures_and_its_curve_after_the_next_start(ctx, killed, foreground):
     assert look(ctx, killed) == (RunState.RUNNING, 0, 0, None)
-    with EmbeddedWorkers(ctx, "any", foreground=foreground):
+    with EmbeddedWorkers(ctx, "any", pinned_only=foreground):
         assert look(ctx, killed) == (RunState.INTERRUPTED, 2, 1, 2)
     ctx.stopping.clear()
-    with EmbeddedWorkers(ctx, "resume", foreground=True):
+    with EmbeddedWorkers(ctx, "resume", pinned_only=True):
         service.resume(ctx, killed, ctx.worker_name)
         wait_for(lambda: look(ctx, killed) == (RunState.FINISHED, 3, 0, 3))
 

@@ -96,23 +96,25 @@ def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
             row = session.get_one(Run, run_id)
             row.created_at = get_utc_time() - dt.timedelta(days=3)
             row.finished_at = row.finished_at and row.created_at
-    retention.sweep(dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"completion_days": 0.0})))
+    retention.delete_expired(
+        dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"completion_days": 0.0}))
+    )
     assert len(stored_completions(ctx)) == 4
-    retention.sweep(configured)
+    retention.delete_expired(configured)
     assert stored_completions(ctx) == [new, open_, run]
 
 
 def test_the_embedded_form_sweeps(ctx, monkeypatch):
     swept = []
-    monkeypatch.setattr(retention, "sweep", swept.append)
+    monkeypatch.setattr(retention, "delete_expired", swept.append)
     with EmbeddedWorkers(ctx, "test"):
         pass
     assert swept == [ctx]
 
 
 def test_the_embedded_form_sweeps_again_after_the_interval(ctx, monkeypatch):
-    monkeypatch.setattr(reaper, "SWEEP_INTERVAL_S", 0.0)
+    monkeypatch.setattr(reaper, "RETENTION_INTERVAL_S", 0.0)
     swept = []
-    monkeypatch.setattr(retention, "sweep", swept.append)
+    monkeypatch.setattr(retention, "delete_expired", swept.append)
     with EmbeddedWorkers(ctx, "test"):
         wait_for(lambda: len(swept) > 1)

@@ -127,14 +127,14 @@ def test_cancel_ends_every_task_of_the_batch_and_keeps_their_samples(ctx, spec, 
 
 def test_an_interrupted_batch_goes_back_and_is_finished_by_resume(ctx, spec, engine):
     engine.hold = threading.Event()
-    with EmbeddedWorkers(ctx, "eval", foreground=True):
+    with EmbeddedWorkers(ctx, "eval", pinned_only=True):
         run_id = service.submit(ctx, spec(throughput=True), pinned_worker=ctx.worker_name)
         assert engine.started.wait(60)
         assert transitions.interrupt(ctx, run_id)
     assert states(ctx, run_id) == [TaskState.QUEUED] * 3
     engine.hold = None
     ctx.stopping.clear()
-    with EmbeddedWorkers(ctx, "resume", foreground=True):
+    with EmbeddedWorkers(ctx, "resume", pinned_only=True):
         service.resume(ctx, run_id, ctx.worker_name)
         wait_for(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED

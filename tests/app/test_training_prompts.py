@@ -22,27 +22,27 @@ class Tokenizer:
 
 
 def test_a_function_is_asked_in_the_chat_form_of_evaluations():
-    asking = training_prompts.build_asking(Tokenizer(), has_chat_template=True)
-    rendered = asking.render(FUNCTION)
+    prompt_builder = training_prompts.build_prompt_builder(Tokenizer(), has_chat_template=True)
+    rendered = prompt_builder.render(FUNCTION)
     expected = prompting.build_prompt(Task("", FUNCTION.text, "mean", "", ""), "chat")
     assert rendered.prompt == f"<user>{expected.messages[0]['content']}</user><model>{expected.reply_prefix}"
     assert rendered.stop == expected.stop
-    assert asking.render(INSTRUCTION).prompt == f"<user>{INSTRUCTION.text}</user><model>"
+    assert prompt_builder.render(INSTRUCTION).prompt == f"<user>{INSTRUCTION.text}</user><model>"
 
 
 def test_a_chat_model_begins_instructions_of_its_own_where_a_users_message_stands():
-    asking = training_prompts.build_asking(Tokenizer(), has_chat_template=True)
-    assert asking.opening == f"<user>{asking.beginning}"
-    assert asking.beginning
+    prompt_builder = training_prompts.build_prompt_builder(Tokenizer(), has_chat_template=True)
+    assert prompt_builder.opening == f"<user>{prompt_builder.instruction_start}"
+    assert prompt_builder.instruction_start
 
 
 def test_a_base_model_continues_code_and_invents_nothing():
-    asking = training_prompts.build_asking(Tokenizer(), has_chat_template=False)
-    assert asking.opening is None
-    rendered = asking.render(FUNCTION)
+    prompt_builder = training_prompts.build_prompt_builder(Tokenizer(), has_chat_template=False)
+    assert prompt_builder.opening is None
+    rendered = prompt_builder.render(FUNCTION)
     assert rendered.prompt == FUNCTION.text
     assert rendered.stop == prompting.build_prompt(Task("", FUNCTION.text, "mean", "", ""), "completion").stop
-    assert asking.render(INSTRUCTION).prompt == f"# {INSTRUCTION.text}\n"
+    assert prompt_builder.render(INSTRUCTION).prompt == f"# {INSTRUCTION.text}\n"
 
 
 def test_the_tasks_of_all_datasets_are_kept_out_imported_ones_too(ctx, additions):

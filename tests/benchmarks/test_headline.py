@@ -16,11 +16,12 @@ import torch
 
 from benchmarks import _headline_plan, _headline_run, _headline_table, _llamacpp, headline
 from benchmarks import _headline_rows as rows
-from benchmarks._arms import Arms, Speed, choose_attention
+from benchmarks._arms import Arms, Speed
 from benchmarks._headline_plan import CELLS, DRAFTERS, PREFIX, QWEN, VERDICTS, list_runnable_arms
 from benchmarks._headline_rows import IncomparableError, MeasuredPrompt
 from decoding.attention.backends import get_backend
 from decoding.attention.choice import pick_attention
+from decoding.models.weight_formats import FORMATS
 
 WHOLE_AT_8 = next(cell for cell in CELLS if cell.model == QWEN and cell.n == 8 and cell.whole)
 
@@ -56,23 +57,30 @@ def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     head: list[object] = [None]
-    monkeypatch.setattr(_headline_plan, "find_int8_obstacle", lambda: None)
+    monkeypatch.setattr(FORMATS["int8"], "find_obstacle", lambda _: None)
     monkeypatch.setattr(_headline_plan.trained_heads, "find", lambda model: head[0])
-    without = list_runnable_arms(WHOLE_AT_8, [])
+    without = list_runnable_arms(WHOLE_AT_8, "cpu", [])
     assert "sibling/goodput" in without
     assert not [arm for arm in without if "trained" in arm or "@" in arm]
     head[0] = object()
-    assert {*DRAFTERS, *(f"int8:{drafter}" for drafter in DRAFTERS)} < set(list_runnable_arms(WHOLE_AT_8, []))
-    assert "@llamacpp" in list_runnable_arms(WHOLE_AT_8, ["@llamacpp"])
-    monkeypatch.setattr(_headline_plan, "find_int8_obstacle", lambda: "this CPU has no VNNI")
-    assert not [arm for arm in list_runnable_arms(WHOLE_AT_8, []) if arm.startswith("int8:")]
+    assert {*DRAFTERS, *(f"int8:{drafter}" for drafter in DRAFTERS)} < set(list_runnable_arms(WHOLE_AT_8, "cpu", []))
+    assert "@llamacpp" in list_runnable_arms(WHOLE_AT_8, "cpu", ["@llamacpp"])
+    monkeypatch.setattr(FORMATS["int8"], "find_obstacle", lambda _: "this CPU has no VNNI")
+    assert not [arm for arm in list_runnable_arms(WHOLE_AT_8, "cpu", []) if arm.startswith("int8:")]
 
 
+def test_a_gpu_measures_our_arms_without_8_bits_of_cpus_and_without_llamacpp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_headline_plan.trained_heads, "find", lambda model: object())
+    assert list_runnable_arms(WHOLE_AT_8, "cuda", []) == ["none", *DRAFTERS]
+    assert _llamacpp.find_obstacle("cuda") == "it is compared on CPUs"
+
+
+@pytest.mark.thorough
 @pytest.mark.model
 def test_what_is_measured_is_the_attention_that_every_engine_has_by_default() -> None:
     """Two reports of November 2026 measured PyTorch's attention and were taken for reports of the one in C."""
-    arms = Arms("smollm2-135m", [], "float32", "cpu", 8)
-    assert get_backend(arms.target.model).name == choose_attention("cpu") == pick_attention("auto", torch.device("cpu"))
+    arms = Arms("smollm2-135m", [], "float32", "cpu", 8, 1)
+    assert get_backend(arms.target.model).name == pick_attention("auto", torch.device("cpu"))
 
 
 def row(values: Sequence[float], better: str = "higher") -> dict[str, Any]:
@@ -195,9 +203,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     monkeypatch.setattr(
         _headline_run, "_measure_verdicts", lambda rounds: {"ours": [30.0, 40.0], "theirs": [10.0, 10.0]}
     )
-    for module in (headline, _headline_plan):
-        monkeypatch.setattr(module, "find_int8_obstacle", lambda: None)
-    monkeypatch.setattr(_llamacpp, "find_obstacle", lambda: "llama-cpp-python is not installed")
+    monkeypatch.setattr(FORMATS["int8"], "find_obstacle", lambda _: None)
+    monkeypatch.setattr(_llamacpp, "find_obstacle", lambda _device: "llama-cpp-python is not installed")
     monkeypatch.setattr(headline.fetch, "ensure", lambda model: SimpleNamespace(sha256="0"))
     monkeypatch.setattr(headline.trained_heads, "find", lambda model: None)
     monkeypatch.setattr(FakeArms, "runs", 0)

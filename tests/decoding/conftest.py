@@ -19,6 +19,7 @@ from decoding.memory.cache import RaggedCache
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord, LoadedHead, prepare_head
 from decoding.training.initial import build_head
+from kernels import draw, reference
 
 EOS = 256
 DRAFT = "./draft"
@@ -39,9 +40,16 @@ def _skip_without_gpu(request: pytest.FixtureRequest) -> None:
         pytest.skip("needs a CUDA device")
 
 
+def draw_as_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let PyTorch draw the drafts of graphs where Triton's interpreter would."""
+    if not CUDA:
+        monkeypatch.setattr(draw, "draw_tokens", reference.draw_tokens)
+
+
 @pytest.fixture
-def in_graphs(target: LoadedModel, draft: LoadedModel) -> Iterator[None]:
-    """Give the tiny models the attention of graphs."""
+def in_graphs(target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give the tiny models the attention of graphs, and draws in PyTorch: test_draw.py shows that they agree."""
+    draw_as_graphs(monkeypatch)
     before = target.model.config._attn_implementation
     for each in (target, draft):
         each.model.set_attn_implementation(GRAPHS_ATTENTION)

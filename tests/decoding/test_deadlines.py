@@ -13,6 +13,7 @@ from decoding.attention.block_runner import BlockRunner
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.request import Completion, Request, RequestError, SamplingParams
+from tests.thorough import thorough
 
 LONG = "x = 1\n" * 80  # 480 tokens: 1.2 s of prefill, and half a piece
 SHORT = "def add(a, b):"
@@ -64,8 +65,8 @@ def asked(prompt: str = LONG, **changes: Any) -> Request:
     return Request(prompt, sampling=SamplingParams(1.0), **{"max_new_tokens": 400, **changes})
 
 
-@pytest.mark.parametrize("drafter", ["none", "./draft"])
-@pytest.mark.parametrize("n", [1, 16])
+@pytest.mark.parametrize("drafter", [thorough("none"), "./draft"])
+@pytest.mark.parametrize("n", [thorough(1), 16])
 def test_whatever_the_speed_a_request_ends_within_a_piece_of_its_deadline_and_has_tokens_if_a_round_fits(
     n: int, drafter: str, unending: Callable[..., Engine], machine: Machine
 ) -> None:
@@ -258,7 +259,7 @@ def test_every_sample_comes_back_with_its_state_when_time_is_up(
         assert sample.token_ids[:40] == unhurried.token_ids[: sample.n_tokens]
 
 
-@pytest.mark.parametrize("n", [1, 4, 9])
+@pytest.mark.parametrize("n", [thorough(1), 4, thorough(9)])
 def test_whatever_the_budget_no_request_overruns_by_more_than_a_round(
     n: int, unending: Callable[..., Engine], machine: Machine
 ) -> None:

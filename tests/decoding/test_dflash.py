@@ -138,7 +138,7 @@ def test_a_layer_computes_what_the_published_code_does() -> None:
     x, features = torch.randn(1, WIDTH), torch.randn(1, WIDTH)
     layer: Any = head.layers[0]
     cos, sin = head.rotary(torch.tensor([5]))
-    heads = head.read(0, x, cos, sin)
+    heads = head.compute_qkv(0, x, cos, sin)
     value = norm(x, layer.input_layernorm) @ layer.self_attn.v_proj.weight.T
     torch.testing.assert_close(heads.values.flatten(1), value)
     context = head.context(features, cos, sin)[0]

@@ -27,6 +27,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from tests.decoding.conftest import CUDA, DRAFT
+from tests.thorough import quick_first
 
 pytest.importorskip("triton")
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_graphs")]
@@ -108,7 +109,7 @@ def test_engines_are_loaded_and_decode_while_other_threads_do(make: MakeEngine) 
             assert texts == [expected] * 3
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("drafter", quick_first(DRAFTERS, ["./draft"]))
 def test_memory_is_as_before_after_fifty_requests(drafter: str, make: MakeEngine) -> None:
     engine = make(drafter)
     engine.warm_up()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from decoding.acceptance.sampling import (
-    compute_draft_distribution,
-    get_sampling_mode,
-    pack_sampling_params,
-    to_distribution,
-    to_distribution_nosync,
-)
+from decoding.acceptance.registry import make_rule
+from decoding.acceptance.sampling import to_distribution, to_distribution_nosync
+from decoding.attention import verify_graphs
 from decoding.attention.graphs import Graphs, round_up_rows, round_up_tokens
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
@@ -24,6 +23,7 @@ from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
+from tests.thorough import thorough
 
 pytest.importorskip("triton")
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add("
@@ -57,7 +57,7 @@ def test_coupled_samples_are_the_same_with_graphs(drafter, length, temperature, 
     )
 
 
-@pytest.mark.parametrize("drafter", ["sibling", "./model"])
+@pytest.mark.parametrize("drafter", [thorough("sibling"), "./model"])
 def test_requests_with_different_sampling_are_decoded_in_one_graph(drafter, target, draft) -> None:
     samplings = [SamplingParams(0.0), SamplingParams(0.8), SamplingParams(1.0, top_p=1.0), SamplingParams(10.0, 0.99)]
     wanted = [Request(PROMPT, sampling=sampling, max_new_tokens=8) for sampling in samplings]
@@ -70,7 +70,7 @@ def test_requests_with_different_sampling_are_decoded_in_one_graph(drafter, targ
     ]
 
 
-@pytest.mark.parametrize("drafter", ["none", "sibling", "./model"])
+@pytest.mark.parametrize("drafter", [thorough("none"), thorough("sibling"), "./model"])
 def test_requests_for_top_tokens_are_decoded_between_others_in_graphs(drafter, target, draft, monkeypatch) -> None:
     plain = Request(PROMPT, n=2, sampling=SamplingParams(0.8, 1.0), max_new_tokens=8)
     asking = replace(plain, top_logprobs=2, prompt_logprobs=1)
@@ -97,7 +97,22 @@ def test_requests_for_top_tokens_are_decoded_between_others_in_graphs(drafter, t
     assert len(scored) == len(PROMPT)
 
 
-@pytest.mark.parametrize("drafter", ["ngram", "./model"])
+def test_a_draft_is_one_graph_and_a_long_one_a_few(target, draft, monkeypatch) -> None:
+    shapes = replays(monkeypatch)
+    for length, expected in ((3, {3}), (19, {8, 3})):
+        shapes.clear()
+        request = Request(PROMPT, n=2, sampling=SamplingParams(0.8), max_new_tokens=40)
+        settings = {"drafter": "./model", "draft_length": f"fixed:{length}"}
+        assert texts(target, draft, request, graphs=True, **settings) == texts(
+            target, draft, request, graphs=False, **settings
+        )
+        drawn = [shape[1] for shape in shapes if len(shape) == 3]
+        assert expected <= set(drawn)
+        n_drafts = sum(len(shape) == 2 and shape[1] > 1 for shape in shapes)
+        assert len(drawn) <= n_drafts * -(-length // 8)
+
+
+@pytest.mark.parametrize("drafter", [thorough("ngram"), "./model"])
 def test_maximal_samples_are_the_same_with_graphs(drafter, target, draft) -> None:
     # Without a filter the draft's distribution is whole in either path, so that both make the same draws.
     request = Request(PROMPT, n=2, sampling=SamplingParams(1.0, top_p=1.0), max_new_tokens=10)
@@ -159,6 +174,77 @@ def test_a_shape_whose_capture_fails_leaves_the_other_graphs_alive(fails, target
     graphs = engine._pool._kept.target.graphs
     assert fails not in graphs.shapes
     assert {(1, 1), (2, 3), (4, 1)} <= set(graphs.shapes)
+
+
+class Device:
+    """Stands in for torch's capture as it is in torch 2.11: one that is invalid ends nothing that it has begun."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.stream, self.pools, self.is_in_capture, self.is_invalid = "main", [], False, False
+        stream = SimpleNamespace(wait_stream=lambda _: None)
+        for name, value in {
+            **{"empty_cache": lambda: None, "memory_reserved": lambda: 0, "CUDAGraph": lambda: self},
+            **{"Stream": lambda: stream, "stream": lambda _: nullcontext(), "graph": self.capture},
+            "current_stream": lambda: SimpleNamespace(
+                name=self.stream, device=torch.device("cpu"), device_index=0, wait_stream=lambda _: None
+            ),
+            "set_stream": lambda stream: setattr(self, "stream", stream.name),
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, value)
+        monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda _, pool: self.pools.remove(pool), raising=False)
+
+    @contextmanager
+    def capture(self, graph: Device, pool: Any = None, capture_error_mode: str = "global") -> Iterator[None]:
+        assert (graph, capture_error_mode) == (self, "thread_local")
+        self.stream, before, self.is_in_capture = "capture", self.stream, True
+        self.pools.append(pool)
+        try:
+            yield
+        finally:
+            if self.is_invalid:
+                self.is_invalid = False
+                raise RuntimeError("operation failed due to a previous error during capture")
+            self.stream, self.is_in_capture = before, False
+            self.pools.remove(pool)
+
+    def replay(self) -> None:
+        assert not self.is_in_capture, "Offset increment outside graph capture encountered unexpectedly"
+
+
+@pytest.mark.parametrize("is_invalid", [True, False], ids=["forbidden", "raises"])
+def test_a_failed_capture_leaves_the_device_as_it_was(is_invalid, target, monkeypatch, caplog) -> None:
+    graphs = VerifyGraphs(ModelRunner(target.model, 257, 2), make_rule("coupled"))
+    device, forward = Device(monkeypatch), graphs._forward
+    monkeypatch.setattr(graphs, "_pool", "pool")
+    with torch.inference_mode():
+        graphs.capture((2, 2))
+        with monkeypatch.context() as patched:
+
+            def fail(*arguments: Any) -> Any:
+                device.is_invalid = is_invalid
+                if device.is_in_capture:
+                    raise RuntimeError("operation not permitted when stream is capturing")
+                return graph_forward(*arguments)
+
+            graph_forward = verify_graphs.forward
+            patched.setattr(verify_graphs, "forward", fail)
+            with caplog.at_level(logging.WARNING, logger="decoding"):
+                graphs.capture((2, 1))
+        assert "shape (2, 1)" in caplog.text
+        assert (device.stream, device.pools, device.is_in_capture) == ("main", [], False)
+        assert forward(2, 2, {}) is not None, "the graph captured before is replayed"
+        graphs.capture((1, 1))
+        assert (graphs.shapes, graphs.failed) == ([(2, 2), (1, 1)], {(2, 1)})
+
+
+def test_loading_says_how_many_shapes_are_captured(target, draft) -> None:
+    config = EngineConfig("tiny", "./model", "fixed:3", max_batch=4)
+    engine = Engine(config, target, draft, graphs=True)
+    lines: list[str] = []
+    engine.warm_up(lines.append)
+    n_shapes = 3 * 4 + 3 * 3  # the target's of 1 to 4 tokens, and 1 to 3 steps of the draft model
+    name = "Qwen2ForCausalLM: capturing CUDA graphs, shape"
+    assert lines == [f"{name} {n} of {n_shapes}" for n in (1, 11, 21)]
 
 
 @pytest.mark.parametrize("drafter", ["none", "./model", "trained"])
@@ -238,7 +324,7 @@ def test_all_graphs_of_the_target_leave_their_logits_in_one_buffer(target) -> No
     assert logits[0].untyped_storage().nbytes() == max(each.nbytes for each in logits)
 
 
-@pytest.mark.parametrize("drafter", ["sibling", "./model"])
+@pytest.mark.parametrize("drafter", [thorough("sibling"), "./model"])
 def test_a_request_decoded_inside_a_batch_under_way_disturbs_neither(drafter, target, draft) -> None:
     wanted = [
         Request(PROMPT, n=2, seed=seed, sampling=SamplingParams(0.8), max_new_tokens=6 + seed) for seed in range(4)
@@ -301,9 +387,9 @@ def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptan
     engine = Engine(config, target, draft, graphs=True)
     engine.warm_up()
     n_captured = len(captured)
-    # The target: 1 or 2 rows of 1 to 3 tokens, and what verifies were measured with. The draft model: 1 or 2 rows, two
-    # feeds, three kinds of distribution.
-    assert n_captured >= 2 * 3 + 2 * 2 * 3
+    # The target: 1 or 2 rows of 1 to 3 tokens, and what verifies were measured with. The draft model: 1 or 2 rows, one
+    # or two steps, and whole distributions apart where the rule needs them.
+    assert n_captured >= 2 * 3 + 2 * 2 * (1 if acceptance == "coupled" else 2)
     samplings = [SamplingParams(0.1 * t, top_p=p) for t in (0, 1, 5) for p in (0.9, 1.0)]
     for sampling in [*samplings, SamplingParams(0.7, 0.95, 3), SamplingParams(0.7, 1.0, 100, 0.05)]:
         for n in (1, 2):
@@ -311,40 +397,7 @@ def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptan
     assert len(captured) == n_captured
 
 
-@pytest.mark.parametrize(
-    "sampling",
-    [
-        SamplingParams(0.0),
-        SamplingParams(0.3, 1.0),
-        SamplingParams(0.7, 0.9),
-        SamplingParams(1.0, 1.0, 5),
-        SamplingParams(1.3, 0.8, 20, 0.02),
-        SamplingParams(1.0, 1.0, 0, 0.1),
-        SamplingParams(1.0, 1.0, 64),
-    ],
-)
-def test_parameters_read_from_the_device_make_the_same_distribution(sampling: SamplingParams) -> None:
-    logits = torch.randn(5, 20_000, generator=torch.Generator().manual_seed(1)) * 4
-    expected, _ = to_distribution_nosync(logits, sampling)
-    found = compute_draft_distribution(
-        logits, get_sampling_mode(sampling), torch.tensor([pack_sampling_params(sampling)] * len(logits))
-    )
-    tokens = torch.arange(20_000).expand(5, -1)
-    assert torch.allclose(found.get_probabilities(tokens), expected.get_probabilities(tokens), atol=1e-6)
-    assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
-
-
-def test_a_draft_from_more_tokens_than_the_search_takes_is_drawn_from_the_likeliest() -> None:
-    sampling = SamplingParams(1.0, 1.0, 100)
-    logits = torch.randn(3, 20_000, generator=torch.Generator().manual_seed(1))
-    found = compute_draft_distribution(
-        logits, get_sampling_mode(sampling), torch.tensor([pack_sampling_params(sampling)] * len(logits))
-    )
-    assert found.width == 64
-    assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
-
-
-@pytest.mark.parametrize("drafter", ["none", "./model", "trained"])
+@pytest.mark.parametrize("drafter", [thorough("none"), "./model", thorough("trained")])
 def test_prompts_of_any_length_are_decoded_in_the_graphs_captured_at_load(
     drafter, target, draft, head, monkeypatch
 ) -> None:
@@ -363,6 +416,7 @@ def test_prompts_of_any_length_are_decoded_in_the_graphs_captured_at_load(
     assert found == [[s.token_ids for s in plain.generate(request).samples] for request in requests]
 
 
+@pytest.mark.thorough
 def test_a_calibration_leaves_the_graphs_and_their_texts_as_they_are(target, draft) -> None:
     engine = Engine(EngineConfig("tiny", "sibling", "fixed:2", max_batch=3), target, None, graphs=True)
     request = Request(PROMPT, n=3, sampling=SamplingParams(0.8), max_new_tokens=12)

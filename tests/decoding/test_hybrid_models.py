@@ -36,13 +36,13 @@ from decoding.models.trained_heads import HeadRecord
 from decoding.models.trained_heads import prepare_head as ready_head
 from decoding.prepare import refuse_recurrent_draft
 from decoding.request import Completion, Request, RequestError, SamplingParams
-from decoding.training.collect import MAX_ROWS, record
 from decoding.training.initial import build_head
-from kernels import recurrent_rounds
+from decoding.training.text_recorder import MAX_ROWS, TextRecorder
+from kernels import triton_recurrence
 from tests.decoding.conftest import disturbed, tiny_qwen2
 from tests.decoding.hybrids import DENSE, HYBRIDS, KINDS, N_TOKENS, OTHERS, QUICK, HalfWrong
 from tests.decoding.test_architectures import PROMPTS, REFUSED, alone, fitted, random_model
-from tests.thorough import quick_first
+from tests.thorough import quick_first, thorough
 
 pytestmark = pytest.mark.slow
 Load = Callable[[PreTrainedModel], LoadedModel]
@@ -216,7 +216,7 @@ def test_a_request_that_is_cancelled_or_late_leaves_the_others_as_they_are(
     assert states.n_used == 0, "no slot is lost"
 
 
-@pytest.mark.parametrize("n_slots", [2, 3, pytest.param(5, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("n_slots", [2, thorough(3), thorough(5)])
 def test_requests_wait_for_slots(n_slots: int, loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     target = fitted(loaded, random_model(HYBRIDS["qwen3_5"]))
     requests = [asked(seed=seed, n=4, max_new_tokens=9) for seed in range(3)]
@@ -236,9 +236,9 @@ def test_a_kernel_that_is_wrong_is_not_used(loaded: Load, monkeypatch: pytest.Mo
     pytest.importorskip("triton")
     monkeypatch.setattr(compatibility, "has_kernel", lambda _: True)
     settings = HYBRIDS["qwen3_5"] | {"linear_num_value_heads": 4}
-    right = recurrent_rounds.run_tokens
+    right = triton_recurrence.run_tokens
     target = fitted(loaded, random_model(settings), attention="sdpa")
-    assert recurrence.get_rounds(target.model) is recurrent_rounds
+    assert recurrence.get_recurrence(target.model) is triton_recurrence
     assert self_check.check_kernels(target) == {}
 
     def fail(*_: object) -> None:
@@ -248,9 +248,9 @@ def test_a_kernel_that_is_wrong_is_not_used(loaded: Load, monkeypatch: pytest.Mo
         (lambda *args: (right(*args)[0] * 1.01, right(*args)[1]), "differs from its reference"),
         (fail, "no such instruction"),
     ):
-        monkeypatch.setattr(recurrent_rounds, "run_tokens", wrong)
+        monkeypatch.setattr(triton_recurrence, "run_tokens", wrong)
         target = fitted(loaded, random_model(settings), attention="sdpa")
-        assert recurrence.get_rounds(target.model) is kernels.recurrence
+        assert recurrence.get_recurrence(target.model) is kernels.recurrence
         assert why in self_check.check_kernels(target)["recurrence"]
 
 
@@ -278,7 +278,7 @@ def test_recordings_of_a_hybrid_take_their_slots_from_the_budget(loaded: Load, m
 
     monkeypatch.setattr(store.KVStore, "divide", noting)
     request = asked(n=1, max_new_tokens=6)
-    ((_, recorded),) = record(target, (0, 1, 1), [request])
+    ((_, recorded),) = TextRecorder(target, (0, 1, 1)).record([request])
     assert recorded is not None
     assert slots == [count_slots(MAX_ROWS)], "before a cache makes its own"
 

@@ -210,9 +210,9 @@ def test_weights_are_unsigned_only_on_a_cpu_whose_products_of_bytes_overflow(mon
     (options,) = seen
     if has_vnni:
         with pytest.raises(RuntimeError):
-            options.get_session_config_entry(onnx_graph.PRECISE)
+            options.get_session_config_entry(onnx_graph.PRECISION_OPTION)
     else:
-        assert options.get_session_config_entry(onnx_graph.PRECISE) == "1"
+        assert options.get_session_config_entry(onnx_graph.PRECISION_OPTION) == "1"
 
 
 class Observed(TorchDispatchMode):
@@ -280,6 +280,7 @@ def test_a_long_attention_has_all_threads(int8, monkeypatch):
     assert not any("topk" in name or "embedding" in name for name in observed.threads[2])
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("two_threads")
 def test_a_measured_verify_has_the_threads_of_a_round(int8):
     engine = Engine(EngineConfig("tiny", "none", weights="int8"), int8, None)
@@ -291,6 +292,7 @@ def test_a_measured_verify_has_the_threads_of_a_round(int8):
     assert torch.get_num_threads() == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("two_threads")
 def test_an_error_and_an_engine_of_dense_weights_inside_have_all_threads(int8, target):
     dense, quantized = (

@@ -18,17 +18,18 @@ from decoding.attention.taps import TAPS
 from decoding.checks import self_check
 from decoding.checks.compatibility import select_attention
 from decoding.engine import Engine
+from decoding.models import fp8
 from decoding.models.blocks import DenseBlocks
 from decoding.models.fusion import fuse
 from decoding.models.kernel_blocks import KernelBlocks
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
-from kernels import check, rms_norm, rotary, silu_mul, verify_attention
+from kernels import byte_matmul, check, rms_norm, rotary, silu_mul, verify_attention
 from tests.decoding.conftest import tiny_qwen2
 
 KERNELS = (
     *((rms_norm, "_add_and_norm"), (rotary, "_rotate_and_write"), (silu_mul, "_silu_mul")),
-    *((verify_attention, "_attend"), (verify_attention, "_merge")),
+    *((verify_attention, "_attend"), (verify_attention, "_merge"), (byte_matmul, "_byte_matmul")),
 )
 MAX_LAUNCHES = 10
 TEXTS = ([*range(40, 52)], [*range(70, 75)])
@@ -99,22 +100,30 @@ class _CountedLaunches(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+@pytest.mark.parametrize("has_bytes", [False, True])
 @torch.inference_mode()
-def test_a_layer_is_at_most_ten_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_is_at_most_ten_launches(
+    has_bytes: bool, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fp8, "require_gain", lambda *_: None)
     by_depth = []
     for n_layers in (2, 3):
-        model = build_model("qwen2", n_layers)
+        model = build_model("qwen2", n_layers).to(device)
         fuse(model)
+        if has_bytes:
+            fp8.quantize(model)
         model.set_attn_implementation(NAMES["ragged"])
         runner = ModelRunner(use_kernels(model), 64, 4)
         for row in range(4):
             runner.cache.start(row, 100)
         runner.cache.prepare([5] * 4)
         with monkeypatch.context() as patched, _CountedLaunches(patched) as launches:
-            forward(runner, torch.zeros(4, 5, dtype=torch.int64), torch.zeros(4, dtype=torch.int64))
+            nothing = torch.zeros(4, 5, dtype=torch.int64, device=device)
+            forward(runner, nothing, nothing[:, 0])
         by_depth.append(launches.seen)
     layer = by_depth[1] - by_depth[0]
     assert layer["_add_and_norm"] == 2
+    assert layer["_byte_matmul"] == 4 * has_bytes
     assert layer["_attend"] == layer["_rotate_and_write"] == layer["_silu_mul"] == 1
     assert layer.total() <= MAX_LAUNCHES, layer
 

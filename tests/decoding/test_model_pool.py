@@ -87,6 +87,7 @@ def taking_turns(iterators: list[Iterator[tuple[int, Completion]]]) -> list[list
     return [[item for item in column if item is not None] for column in zip(*rounds, strict=True)]
 
 
+@pytest.mark.thorough
 def test_engines_that_share_a_target_write_what_each_writes_alone(save: Callable[..., str]) -> None:
     skip_where_products_depend_on_the_batch(torch.float32)
     target, draft = save(tiny_qwen2()), save(disturbed(tiny_qwen2(), 0.05), "draft")

@@ -15,6 +15,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Completion, Request, SamplingParams
 from tests.decoding.conftest import DRAFT, drafters, tiny_qwen2
+from tests.thorough import quick_first, thorough
 
 LONG = "def add(a, b):\n    return a + b\n\n\n" * 5
 REQUESTS = [
@@ -24,8 +25,8 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "native"])
-@pytest.mark.parametrize("drafter", drafters())
+@pytest.mark.parametrize("attention", [thorough("sdpa"), "native"])
+@pytest.mark.parametrize("drafter", quick_first(drafters(), ["none", "sibling+./draft", "trained"]))
 def test_texts_do_not_depend_on_the_size_of_a_page(
     attention: str,
     drafter: str,

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from decoding.acceptance.sampling import SAMPLING_MODES
 from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.graphs import Graphs, GraphWork
@@ -22,9 +21,10 @@ from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
-from kernels import accept, check, kv_scatter, reference, verify_attention
+from kernels import accept, check, draw, kv_scatter, reference, verify_attention
 from kernels.registry import BACKENDS
 from tests.decoding.conftest import DRAFT
+from tests.thorough import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -117,11 +117,12 @@ def test_without_the_kernels_texts_are_the_same(
     try:
         for loaded in (target, draft):
             loaded.model.set_attn_implementation(NAMES["ragged"])
-        for disabled in ({}, {"kv_scatter": "wrong", "accept": "wrong"}):
+        for disabled in ({}, {"kv_scatter": "wrong", "accept": "wrong", "draw": "wrong"}):
             if disabled:
                 for name in ("accept_coupled", "accept_maximal"):
                     monkeypatch.setattr(accept, name, None)
                 monkeypatch.setattr(kv_scatter, "write_kv", None)
+                monkeypatch.setattr(draw, "draw_tokens", None)
             engine = Engine(config, replace(target, disabled=disabled), draft, graphs=True)
             texts.append([s.token_ids for s in engine.generate(request).samples])
     finally:
@@ -130,7 +131,7 @@ def test_without_the_kernels_texts_are_the_same(
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize("drafter", ["./draft", "trained"])
+@pytest.mark.parametrize("drafter", ["./draft", thorough("trained")])
 @pytest.mark.parametrize("acceptance", ["coupled", pytest.param("maximal", marks=pytest.mark.thorough)])
 def test_graphs_that_work_stay(drafter: str, acceptance: str, quick: Callable[..., Engine]) -> None:
     engine = quick(drafter, acceptance=acceptance)
@@ -139,7 +140,10 @@ def test_graphs_that_work_stay(drafter: str, acceptance: str, quick: Callable[..
         verify, drawing = runners.graphs
         assert {(R, T) for R in (1, 2, 4) for T in (1, 2, 3)} <= set(verify.shapes)
         assert set(drawing.shapes) == {
-            (R, T, kind) for R in (1, 2, 4) for T in drawing.widths for kind in SAMPLING_MODES
+            (R, size, is_whole)
+            for R in (1, 2, 4)
+            for size in ((1, 2) if drafter == "./draft" else drawing.widths)
+            for is_whole in {False, acceptance == "maximal"}
         }
         before = [graphs.runner.cache.pool.n_used for graphs in runners.graphs]
     engine.check_graphs()
@@ -150,7 +154,7 @@ def test_graphs_that_work_stay(drafter: str, acceptance: str, quick: Callable[..
     assert engine.provenance()["disabled"] is None
 
 
-@pytest.mark.parametrize("drafter", ["none", "./draft", "trained"])
+@pytest.mark.parametrize("drafter", [thorough("none"), "./draft", thorough("trained")])
 def test_every_shape_is_compared(drafter: str, quick: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other is made wrong, in what it computes for the last row before the padding."""
     engine = quick(drafter)
@@ -161,9 +165,8 @@ def test_every_shape_is_compared(drafter: str, quick: Callable[..., Engine], mon
             for shape in graphs.shapes:
                 right, last = graphs._works[shape], shape[0] - 1 - (shape[0] > 2)
                 graphs._works[shape] = GraphWork(right.inputs, partial(spoil, right.run, shape, last))
-                with monkeypatch.context() as patch:  # a draft model's two steps are checked together
-                    alike = [other for other in graphs.shapes if (other[0], other[2:]) == (shape[0], shape[2:])]
-                    patch.setattr(Graphs, "shapes", property(lambda _, alike=alike: alike))
+                with monkeypatch.context() as patch:
+                    patch.setattr(Graphs, "shapes", property(lambda _, shape=shape: [shape]))
                     error = find_error(graphs, prompts)
                 graphs._works[shape] = right
                 assert error is not None

@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import Timeout
 from transformers import PreTrainedTokenizerFast
 
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import fetch, trained_heads
+from decoding.models.cache_folders import make_lock
 from decoding.models.dflash import DFlash
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord
 from decoding.training.initial import build_head
+from kernels.cache import cache_folder
 from tests.decoding.conftest import EOS, tiny_qwen2
 from tests.thorough import thorough
 
@@ -108,6 +111,8 @@ def test_a_head_that_could_not_be_measured_leaves_the_old_one(model: str, target
     def measure(_stored: DFlash, _sha256: str, _n_bytes: int) -> HeadRecord:
         assert trained_heads.find(model) == first, "the old one serves until the new one was measured"
         assert trained_heads.list_heads() == [first]
+        with pytest.raises(Timeout):  # another process that stores one waits: it would empty the folder of this one
+            make_lock(cache_folder(), f"drafter-{trained_heads.get_head_folder(model).name}-new").acquire(timeout=0)
         raise RuntimeError("the measurement failed")
 
     with pytest.raises(RuntimeError, match="measurement failed"):

@@ -12,6 +12,7 @@ from app.studies.loading import load_reference_studies
 from tests.app.world import World
 from tests.e2e.looks import HEIGHT, PHONE, in_all_looks
 from tests.e2e.test_pages import shown_budget
+from tests.thorough import thorough
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -80,7 +81,7 @@ def test_on_a_phone_it_is_a_screen_and_a_half_and_no_column_is_cut(first_page, p
     assert not page.locator(".scroll:has(table.models)").evaluate("part => part.scrollWidth > part.clientWidth")
 
 
-@pytest.mark.parametrize("path", ["", "leaderboard"])
+@pytest.mark.parametrize("path", ["", thorough("leaderboard")])
 def test_no_column_is_cut_on_a_wide_screen(first_page, page, path):
     page.goto(first_page + path)
     cut = "parts => parts.filter((part) => part.scrollWidth > part.clientWidth).map((part) => part.ariaLabel)"

@@ -48,6 +48,7 @@ def project(tmp_path_factory) -> Path:
     return folder / "shop"
 
 
+@pytest.mark.thorough
 @pytest.mark.model
 def test_from_the_first_page_to_the_report(url, browser, page, project):  # noqa: F811
     page.goto(url)

@@ -235,8 +235,8 @@ def test_the_reaper_sends_the_message_of_a_check_whose_worker_was_lost(ctx, data
 def test_a_long_check_lets_other_work_of_its_worker_go_first(ctx, dataset, broker, monkeypatch):
     judged: list[str] = []
     ctx.make_grader = lambda: CountingGrader(judged)
-    monkeypatch.setattr(prepare, "TURN_S", 0.0)
-    monkeypatch.setattr(background, "TURN_S", 0.0)
+    monkeypatch.setattr(prepare, "JOB_TURN_S", 0.0)
+    monkeypatch.setattr(background, "JOB_TURN_S", 0.0)
     run_id = submit(ctx)
     broker.drain()
     prepare.prepare_run(ctx, run_id)

@@ -109,7 +109,7 @@ def test_a_former_owner_can_write_nothing(ctx, run_id):
     assert new.attempt == 2
     with pytest.raises(LostClaimError), ctx.database.session() as session:
         claims.release(session, old, TaskState.DECODED)
-    assert job(ctx, first_job).fence == new.ownership.fence
+    assert job(ctx, first_job).fence == new.row_claim.fence
 
 
 def test_a_job_whose_workers_die_three_times_fails_and_the_run_still_ends(ctx, run_id):
@@ -187,7 +187,7 @@ def test_leases_outlast_a_jump_of_one_hosts_clock(ctx, run_id, monkeypatch, hour
         monkeypatch.setattr(f"{module}.get_utc_time", lambda: jumped)
     claim = claims.claim_job(ctx, first, WorkStep.DECODE)
     reaper.reap(ctx)
-    assert job(ctx, first).fence == claim.ownership.fence
+    assert job(ctx, first).fence == claim.row_claim.fence
     left_s = (job(ctx, first).lease_until - dt.datetime.now(dt.UTC)).total_seconds()
     assert 0 < left_s <= ctx.settings.lease_s
 
@@ -521,7 +521,7 @@ def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
         service.cancel(ctx, run_id)
         wait_for(lambda: working.lease.stop_reason is StopReason.CANCELLED)
     assert job(ctx, second_job).state is TaskState.CANCELLED
-    stolen = dataclasses.replace(held, ownership=dataclasses.replace(held.ownership, fence=uuid.uuid4()))
+    stolen = dataclasses.replace(held, row_claim=dataclasses.replace(held.row_claim, fence=uuid.uuid4()))
     with ctx.database.session() as session:
         session.execute(update(Run).values(cancel_requested_at=None))
     with Job(ctx, stolen) as working:

@@ -207,7 +207,7 @@ def test_an_arm_that_fails_in_the_middle_ends_alone(ctx, broker):
     assert study(ctx, study_id).runs[1].error == "the file has gone"
 
 
-@pytest.mark.parametrize("killed_after", [thorough(0), 1, thorough(2), 5, thorough(8)])
+@pytest.mark.parametrize("killed_after", [thorough(0), thorough(1), thorough(2), 5, thorough(8)])
 def test_a_worker_killed_at_any_message_costs_and_doubles_nothing(ctx, broker, killed_after, monkeypatch):
     Engines(ctx)
     study_id = submitted(ctx)
@@ -318,7 +318,7 @@ def test_the_embedded_form_works_a_pinned_study_to_its_end(ctx):
     if not ctx.database.is_sqlite:
         pytest.skip("the embedded form is SQLite's")
     Engines(ctx)
-    with EmbeddedWorkers(ctx, "study", foreground=True):
+    with EmbeddedWorkers(ctx, "study", pinned_only=True):
         study_id = service.submit(ctx, spec(), pinned_worker=ctx.worker_name)
         wait_for(lambda: study(ctx, study_id).state is RunState.FINISHED)
     assert each_sample_is_there_once(ctx)

@@ -23,12 +23,15 @@ import torch
 
 from kernels import (
     accept,
+    byte_matmul,
+    draw,
     kv_scatter,
+    quantize_rows,
     recurrence,
-    recurrent_rounds,
     rms_norm,
     rotary,
     silu_mul,
+    triton_recurrence,
     verify_attention,
 )
 from kernels.availability import triton
@@ -64,6 +67,13 @@ def _accept(rule: Callable[..., object], *more: object) -> object:
     return rule(ids, logp, steps, steps, steps[:, 1:], seeds, *more)
 
 
+def _draw(V: int = 152_064, *, keeps_q: bool = False) -> None:
+    """8 rows."""
+    logits, limits = torch.empty(8, V, dtype=_BF16, device="meta"), torch.empty(8, 4, device="meta")
+    seeds, ids = (torch.empty(n, dtype=torch.int64, device="meta") for n in (8, V))
+    draw.draw_tokens(logits, limits, seeds, seeds, 1, ids=ids if keeps_q else None, keeps_q=keeps_q)
+
+
 def _drafted() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty(32, 64, dtype=torch.int64, device="meta"), torch.empty(32, 64, device="meta")
 
@@ -82,6 +92,13 @@ def _rotate(heads: int = 32, kv_heads: int = 8, D: int = 128) -> None:
     rotary.rotate_and_write(new, angle, angle, pool, pool, slot)
 
 
+def _multiply(tokens: int, dtype: torch.dtype = _BF16) -> None:
+    """Queries, keys and values of so many tokens."""
+    x, bias = torch.empty(tokens, 4096, dtype=dtype, device="meta"), torch.empty(6144, dtype=dtype, device="meta")
+    weight = torch.empty(6144, 4096, dtype=torch.float8_e4m3fn, device="meta")
+    byte_matmul.byte_matmul(x, weight, torch.empty(6144, device="meta"), bias)
+
+
 def _recur() -> None:
     """8 rows with 5 tokens, of Qwen3-Next's shape."""
     device = torch.device("meta")
@@ -89,8 +106,8 @@ def _recur() -> None:
     q, k = torch.empty(2, 40, 16, 128, device=device)
     v, decay = torch.empty(40, 32, 128, device=device), torch.empty(40, 32, device=device)
     states = torch.empty(8, 32, 128, 128, device=device)
-    _, writes = recurrent_rounds.run_tokens(states, rows, recurrence.TokenInputs(q, k, v, decay, decay))
-    recurrent_rounds.advance_states(states, rows, writes)
+    _, writes = triton_recurrence.run_tokens(states, rows, recurrence.TokenInputs(q, k, v, decay, decay))
+    triton_recurrence.advance_states(states, rows, writes)
 
 
 LAUNCHES: dict[str, Callable[[], object]] = {
@@ -106,21 +123,32 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     "layer of 896": partial(_finish_layer, 896, 4864),
     "rotary": _rotate,
     "rotary, heads of 64": partial(_rotate, 14, 2, 64),
+    "bytes, 8 tokens": partial(_multiply, 8),
+    "bytes, 40 tokens": partial(_multiply, 40),
+    "bytes, 40 tokens, float16": partial(_multiply, 40, torch.float16),
+    "bytes, 8 tokens, float32": partial(_multiply, 8, torch.float32),
+    "bytes, quantize": lambda: quantize_rows.quantize_rows(torch.empty(512, 14336, dtype=_BF16, device="meta")),
     "recurrence": _recur,
+    "draw": _draw,
+    "draw, of 32,000 ids, recorded": partial(_draw, 32_000, keeps_q=True),
     "accept, coupled": lambda: _accept(accept.accept_coupled, 1),
     "accept, maximal, lookup": lambda: _accept(accept.accept_maximal, None, 1, 2),
     "accept, maximal, model": lambda: _accept(accept.accept_maximal, _drafted(), 1, 2),
 }
 """Every kernel as the engine launches it: the shapes of an 8B model, bf16, unless the name says otherwise."""
 _KERNELS = (
-    (recurrent_rounds, "_run"),
+    (triton_recurrence, "_run"),
     (verify_attention, "_attend"),
     (verify_attention, "_merge"),
     (kv_scatter, "_scatter"),
     (rms_norm, "_add_and_norm"),
     (rotary, "_rotate_and_write"),
     (silu_mul, "_silu_mul"),
+    (byte_matmul, "_byte_matmul"),
+    (quantize_rows, "_quantize_rows"),
     (accept, "_accept"),
+    (draw, "_read_part"),
+    (draw, "_decide"),
 )
 _DEVICE = (verify_attention, "count_multiprocessors")
 
@@ -129,6 +157,8 @@ def compile_launches(architecture: int, names: list[str]) -> Iterator[dict[str, 
     """Yield the kernels of the launches `names`, compiled for sm_<architecture>."""
     seen: set[str] = set()
     for name in names:
+        if name.startswith("bytes") and architecture < 89:
+            continue  # an A100 has no 8-bit floats
         with _recorded(architecture) as built:
             LAUNCHES[name]()
         for kernel in built:

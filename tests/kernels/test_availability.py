@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from kernels.availability import jit_unspecialized
+
 pytest.importorskip("triton")
 
 USE = """
@@ -40,3 +42,8 @@ def test_on_a_cpu_the_kernels_name_the_two_ways_out() -> None:
     assert said.startswith(
         "KernelError Triton kernels need a GPU: use attention sdpa on a CPU, or set TRITON_INTERPRET=1"
     )
+
+
+def test_a_name_to_leave_unspecialized_must_be_a_parameter() -> None:
+    with pytest.raises(AssertionError, match="blocks_ptr"):
+        jit_unspecialized("n", "blocks_ptr")(lambda page_table_ptr, n: None)

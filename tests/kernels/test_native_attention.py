@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kernels import native_attention, reference
 from kernels.availability import KernelError
 from kernels.check import build_pool, shuffle_pages
-from kernels.native_attention import attend_native, scatter
+from kernels.native_attention import attend_native, write_kv
 from kernels.rows import RaggedRows
 
 CPU = torch.device("cpu")
@@ -172,7 +172,7 @@ def test_scatter_writes_what_the_reference_writes(dtype: torch.dtype) -> None:
     new = torch.randn(2, 2, 7, 24).to(dtype).transpose(1, 2)
     expected = keys.clone(), values.clone()
     reference.write_kv(*expected, new[0], new[1], slot)
-    scatter(keys, values, new[0], new[1], slot)
+    write_kv(keys, values, new[0], new[1], slot)
     assert torch.equal(keys, expected[0])
     assert torch.equal(values, expected[1])
 
@@ -204,6 +204,7 @@ def test_what_it_does_not_have_is_said() -> None:
         attend_native(q, k, v, rows, 1.0)
 
 
+@pytest.mark.thorough
 def test_processes_that_compile_at_once_leave_one_whole_library(empty_cache: Path) -> None:
     program = "from kernels.native_attention import require_native; import torch; require_native(torch.device('cpu'))"
     running = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(3)]

@@ -117,7 +117,7 @@ def test_scattered_tokens_are_read_back_from_their_rows(
             expected[:, table[r, page], :, offset] = new[:, n]
     for write, there in (
         (reference.write_kv, CPU),
-        (native_attention.scatter, CPU),
+        (native_attention.write_kv, CPU),
         (kv_scatter.write_kv, device),
     ):
         written = pools.clone().to(there)

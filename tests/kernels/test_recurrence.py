@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from kernels import check, recurrence, recurrent_rounds
+from kernels import check, recurrence, triton_recurrence
 from kernels.recurrence import StateRows, TokenInputs
 
 SLOTS, COUNTS = (3, 0, 5), (4, 1, 2)
@@ -33,7 +33,7 @@ SHAPES = [
 IDS = ["gated delta", "a decay per channel", "mamba-2", "mamba"]
 
 
-@pytest.mark.parametrize("by", [recurrence, recurrent_rounds], ids=["pytorch", "triton"])
+@pytest.mark.parametrize("by", [recurrence, triton_recurrence], ids=["pytorch", "triton"])
 @pytest.mark.parametrize("shape", SHAPES, ids=IDS)
 def test_a_round_is_its_tokens_one_after_the_other(by: ModuleType, shape: dict[str, int], device: torch.device) -> None:
     tokens = random_tokens(device, **shape)  # type: ignore[arg-type]
@@ -90,15 +90,15 @@ def test_the_kernel_is_compared_before_it_is_used(
 ) -> None:
     like = random_tokens(device, **shape)  # type: ignore[arg-type]
     assert check.check_recurrence(like, device) is None
-    right = recurrent_rounds.run_tokens
-    monkeypatch.setattr(recurrent_rounds, "run_tokens", lambda *args: (right(*args)[0] * 1.01, right(*args)[1]))
+    right = triton_recurrence.run_tokens
+    monkeypatch.setattr(triton_recurrence, "run_tokens", lambda *args: (right(*args)[0] * 1.01, right(*args)[1]))
     assert "differs from its reference" in str(check.check_recurrence(like, device))
-    monkeypatch.setattr(recurrent_rounds, "run_tokens", right)
-    monkeypatch.setattr(recurrent_rounds, "advance_states", lambda states, *_: states.fill_(torch.nan))
+    monkeypatch.setattr(triton_recurrence, "run_tokens", right)
+    monkeypatch.setattr(triton_recurrence, "advance_states", lambda states, *_: states.fill_(torch.nan))
     assert "differs from its reference by nan" in str(check.check_recurrence(like, device)), "states alone are wrong"
 
 
-@pytest.mark.parametrize("by", [recurrence, recurrent_rounds], ids=["pytorch", "triton"])
+@pytest.mark.parametrize("by", [recurrence, triton_recurrence], ids=["pytorch", "triton"])
 @pytest.mark.parametrize("shape", SHAPES, ids=IDS)
 def test_a_token_in_a_round_has_the_bits_that_it_has_alone(
     by: ModuleType, shape: dict[str, int], device: torch.device

@@ -152,6 +152,31 @@ def test_padding_tokens_past_the_table_change_nothing(device: torch.device) -> N
     p.check(out[: len(p.q)])
 
 
+@pytest.mark.parametrize(("R", "T"), [(1, 1), (8, 1), (8, 5), (4, 17), (16, 16), (32, 16), (64, 5)])
+def test_all_programs_of_a_launch_run_at_once_whatever_the_lengths(R: int, T: int, monkeypatch) -> None:
+    """For the heads of an 8B model on an H100, whose multiprocessors have registers for two programs of most tiles."""
+    monkeypatch.setattr(verify_attention, "count_multiprocessors", lambda _: 132)
+    device = torch.device("meta")
+    q, k = torch.empty(R * T, 32, 128, device=device), torch.empty(9, 8, 16, 128, device=device)
+    launched: list[tuple[int, ...]] = []
+
+    class Kernel:
+        def __getitem__(self, grid: tuple[int, ...]) -> Any:
+            launched.append(grid)
+            return lambda *_arguments, **_options: None
+
+    monkeypatch.setattr(verify_attention, "_attend", Kernel())
+    monkeypatch.setattr(verify_attention, "_merge", Kernel())
+    monkeypatch.setattr(verify_attention, "require_triton", lambda _: None)
+    for length in (500, 30_000):
+        table = torch.empty(R, 2048, dtype=torch.int32, device=device)
+        verify_attention.attend_ragged(q, k, k, RaggedRows.build([length] * R, [T] * R, device, table, 16), 0.1)
+    (tiles, heads, splits), other = (grid for grid in launched if len(grid) == 3)
+    assert other == (tiles, heads, splits)
+    assert splits == 1 or tiles * heads * splits <= 132 * (3 if T * 4 <= 16 else 2)
+    assert tiles * heads * (splits + 1) > 132 * 2 or splits == 64
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_caches_beyond_two_to_the_31_elements_are_addressed(device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""Archives: the files that tasks need to be judged, stored once, by the sha256 of what is in them.
+"""Project archives: the files that tasks need to be judged, stored once, by the sha256 of what is in them.
 
 They are in the database, because a worker on another machine shares nothing else with the one that made the dataset.
 """
@@ -24,7 +24,7 @@ class ProjectArchive(Base):
     content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
 
 
-def store_archives(database: Database, archives: Mapping[str, bytes]) -> None:
+def store_project_archives(database: Database, archives: Mapping[str, bytes]) -> None:
     """Stores archives, given by their sha256; those that are there stay."""
     for sha256, content in archives.items():
         with database.read() as session:
@@ -37,7 +37,7 @@ def store_archives(database: Database, archives: Mapping[str, bytes]) -> None:
                 continue
 
 
-def read_archive(database: Database, sha256: str) -> bytes | None:
+def read_project_archive(database: Database, sha256: str) -> bytes | None:
     """The content of an archive, None where it is not stored."""
     with database.read() as session:
         return session.scalar(select(ProjectArchive.content).where(ProjectArchive.sha256 == sha256))

@@ -209,8 +209,8 @@ def call_after_commit(session: Session, action: Callable[..., object], *args: ob
     session.info.setdefault(AFTER_COMMIT, []).append(partial(action, *args))
 
 
-def has_updated(session: Session, statement: Any) -> bool:
-    """Whether the UPDATE changed a row."""
+def execute_update(session: Session, statement: Any) -> bool:
+    """Executes the UPDATE. Returns whether it changed a row."""
     result = session.execute(statement, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
     return result.rowcount > 0

@@ -33,7 +33,7 @@ def upgrade(database: Database, revision: str = "head") -> None:
 
     Raises UnavailableError for a database of a newer version or from before FIRST, and where it refuses a change.
     """
-    _require_known(get_current_revision(database))
+    require_known(get_current_revision(database))
     with _begin_changes(database) as connection:
         command.upgrade(_build_config(connection), revision)
 
@@ -66,7 +66,7 @@ def ensure_newest_schema(database: Database) -> None:
     revision = get_current_revision(database)
     if revision == get_newest_revision():
         return
-    _require_known(revision)
+    require_known(revision)
     if not database.is_sqlite:
         raise UnavailableError("the database is not at the newest schema: run `bassline db upgrade` first")
     upgrade(database)
@@ -82,7 +82,8 @@ def is_known(revision: str) -> bool:
     return revision in {script.revision for script in ScriptDirectory.from_config(_build_config(None)).walk_revisions()}
 
 
-def _require_known(revision: str | None) -> None:
+def require_known(revision: str | None) -> None:
+    """Raises UnavailableError for a database that this version cannot upgrade."""
     if revision is not None and is_too_old(revision):
         raise UnavailableError(
             f"the database is at schema {revision}, and this version upgrades from {FIRST} on: run `bassline db "
@@ -91,8 +92,7 @@ def _require_known(revision: str | None) -> None:
     if revision is not None and not is_known(revision):
         raise UnavailableError(
             f"a newer version of Bassline made this database (its schema is {revision}, the newest here is "
-            f"{get_newest_revision()}): "
-            f"use that version, or another database with {_OTHER_DATABASE}"
+            f"{get_newest_revision()}): use that version, or another database with {_OTHER_DATABASE}"
         )
 
 
@@ -112,10 +112,9 @@ def _begin_changes(database: Database) -> Iterator[Connection]:
     except DBAPIError as error:
         # For example one that an unreleased version changed, or a migration that waits for a lock in vain.
         raise UnavailableError(
-            f"the database stays at schema {get_current_revision(database) or 'none'}, because it refuses the "
-            "next change "
-            f"({' '.join(str(error.orig).split())}): end what uses it and try again, restore a backup, or use another "
-            f"database with {_OTHER_DATABASE}"
+            f"the database stays at schema {get_current_revision(database) or 'none'}, because it refuses the next "
+            f"change ({' '.join(str(error.orig).split())}): end what uses it and try again, restore a backup, or use "
+            f"another database with {_OTHER_DATABASE}"
         ) from error
 
 

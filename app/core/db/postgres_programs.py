@@ -128,7 +128,8 @@ def _find_folder(database: Database) -> Path:
     with database.connect(read_only=True) as connection:
         assert connection.dialect.server_version_info
         server = int(connection.dialect.server_version_info[0])
-    found = {Path(program).parent for name in PROGRAMS[:1] if (program := shutil.which(name))}
+    program = shutil.which(PROGRAMS[0])
+    found = {Path(program).parent} if program else set()
     found |= {folder for pattern in FOLDERS for folder in Path("/").glob(pattern[1:])}
     versions = {
         _read_version(folder): folder for folder in found if all((folder / name).is_file() for name in PROGRAMS)

@@ -26,7 +26,14 @@ from app.core.remote.chunks import (
     find_message,
     parse_chunk,
 )
-from app.core.remote.target import HEADERS_VARIABLE, KEY_VARIABLE, RemoteTarget, list_secrets, load_secret_headers
+from app.core.remote.target import (
+    HEADERS_VARIABLE,
+    INFILL_PATH,
+    KEY_VARIABLE,
+    RemoteTarget,
+    list_secrets,
+    load_secret_headers,
+)
 from decoding.request import RequestError
 
 CONNECT_S = 10.0
@@ -37,7 +44,6 @@ SHORTEST_PAUSE_S = 0.1
 MAX_ERROR_BYTES = 64 * 1024
 MAX_PAGE_BYTES = 4 * 1024 * 1024  # of what a server tells about itself
 PAGE_S = 5.0
-INFILL_PATH = "/infill"  # llama.cpp's, beside /v1
 REJECTED_KEY = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 
 
@@ -110,9 +116,9 @@ class ServerConnection:
         await self._http.aclose()
 
     async def stream(
-        self, body: dict[str, Any], max_event_bytes: int, busy: BusyWait, path: str = "/completions"
+        self, body: dict[str, Any], max_event_bytes: int, busy: BusyWait, path: str
     ) -> AsyncGenerator[Chunk]:
-        """The chunks of a streamed answer. A busy server is asked again, which ends with its first byte.
+        """The chunks of a streamed answer. A busy server is asked again until its first byte.
 
         Close it (`contextlib.aclosing`) to hang up. Raises RequestRefusedError, RemoteServerError.
         """
@@ -142,10 +148,7 @@ class ServerConnection:
                 asyncio.timeout(PAGE_S + CONNECT_S),
                 self._http.stream("GET" if body is None else "POST", url, json=body) as response,
             ):
-                if response.status_code in REJECTED_KEY:
-                    raise self._refuse(
-                        f"rejected the API key: set {KEY_VARIABLE}, or {HEADERS_VARIABLE}", response.status_code
-                    )
+                self._require_accepted_key(response.status_code)
                 is_page = response.status_code == httpx2.codes.OK and not _is_compressed(response)
                 text = await _read_text(response, MAX_PAGE_BYTES) if is_page else ""
                 return self._redact(text), self._redact(response.headers.get("Server", ""))
@@ -191,8 +194,7 @@ class ServerConnection:
         if response.has_redirect_location:
             location = response.headers["Location"][:200]
             raise self._refuse(f"redirects to {location}: name that address as the target", status)
-        if status in REJECTED_KEY:
-            raise self._refuse(f"rejected the API key: set {KEY_VARIABLE}, or {HEADERS_VARIABLE}", status)
+        self._require_accepted_key(status)
         if httpx2.codes.is_client_error(status):
             raise self._refuse(f"refuses: {await _read_message(response)}", status)
         if status != httpx2.codes.OK:
@@ -201,6 +203,10 @@ class ServerConnection:
             raise RemoteServerError("compresses its answer, which was not asked for")
         if response.headers.get("Content-Type", "").startswith("application/json"):
             raise RemoteServerError(f"answers without streaming: {await _read_message(response)}")
+
+    def _require_accepted_key(self, status: int) -> None:
+        if status in REJECTED_KEY:
+            raise self._refuse(f"rejected the API key: set {KEY_VARIABLE}, or {HEADERS_VARIABLE}", status)
 
     def _refuse(self, sentence: str, status: int) -> RequestRefusedError:
         return RequestRefusedError(self._redact(f"{self.address} {sentence}"), status)

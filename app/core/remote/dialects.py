@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.core.remote.connection import INFILL_PATH
+from app.core.remote.target import CHAT_PATH, COMPLETIONS_PATH, INFILL_PATH
 from decoding.models.infilling import FORMATS, InfillFormat
 
-COMPLETIONS_PATH = "/completions"
-CHAT_PATH = "/chat/completions"
-BY_SUFFIX, BY_INFILL = "suffix", "/infill"
+BY_SUFFIX, BY_INFILL = "suffix", INFILL_PATH
 
 
 class RemotePrompt(str):

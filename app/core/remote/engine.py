@@ -17,8 +17,6 @@ import structlog
 from app.core.remote.chunks import RemoteServerError
 from app.core.remote.connection import RequestRefusedError, ServerConnection
 from app.core.remote.dialects import (
-    CHAT_PATH,
-    COMPLETIONS_PATH,
     RemoteInfillFormat,
     build_chat_prompt,
     find_infill_format,
@@ -29,7 +27,7 @@ from app.core.remote.exchange import Exchange
 from app.core.remote.profile import ServerProfile, probe_server
 from app.core.remote.receiver import SampleReceiver
 from app.core.remote.server_pages import read_counters
-from app.core.remote.target import RemoteTarget
+from app.core.remote.target import CHAT_PATH, COMPLETIONS_PATH, RemoteTarget
 from decoding.models.errors import ModelError
 from decoding.request import (
     Completion,
@@ -89,10 +87,9 @@ class RemoteEngine:
     def load(cls, target: RemoteTarget) -> RemoteEngine:
         """An engine whose endpoint has answered, so that its loading is on no task's clock, and whose server's profile
         is known. Raises ModelError."""
-        engine = cls(target)
         counter = load_token_counter(target.tokenizer) if target.tokenizer else None
         try:
-            return cls(target, run_in_own_loop(engine._probe()), counter)
+            return cls(target, run_in_own_loop(_probe(target)), counter)
         except TimeoutError:
             late = f"did not answer short prompts within {PROBE_S:g} s"
             raise ModelError(f"{target.base_url} {late}: wait until it has loaded its model") from None
@@ -123,7 +120,7 @@ class RemoteEngine:
             **({"extra_body": json.dumps(self._target.extra_body)} if self._target.extra_body else {}),
             **({"tokenizer": self._target.tokenizer} if self._target.tokenizer else {}),
             **self._profile.get_dialect(self._path).provenance(),
-            **self._profile.list_dialects(),
+            **self._profile.describe_server(),
         }
 
     def serving_costs(self) -> Mapping[str, float]:
@@ -143,16 +140,11 @@ class RemoteEngine:
         are cut off at the deadline. One whose stream breaks is an `error` with the text so far; only where nothing at
         all was received does this raise RequestError for what the server refuses, RemoteServerError for its faults.
         """
-        return run_in_own_loop(self._decode(request, on_update, should_cancel))
+        return run_in_own_loop(self._generate(request, on_update, should_cancel))
 
-    async def decode_on_loop(self, request: Request) -> Completion:
+    async def generate_on_loop(self, request: Request) -> Completion:
         """What `generate` returns, on the caller's event loop, so that many requests are sent together."""
-        return await self._decode(request, None, None, is_alone=False)
-
-    async def read_counters(self) -> dict[str, float]:
-        """What the server's /metrics counts, by our names; empty where it has none."""
-        async with ServerConnection(self._target) as server:
-            return await read_counters(server)
+        return await self._generate(request, None, None, is_alone=False)
 
     def generate_many(
         self,
@@ -173,7 +165,7 @@ class RemoteEngine:
                     position, request = arrival
                     told = partial(on_update, position) if on_update else None
                     cancels = partial(should_cancel, position) if should_cancel else None
-                    running[loop.create_task(self._decode(request, told, cancels, is_alone=False))] = position
+                    running[loop.create_task(self._generate(request, told, cancels, is_alone=False))] = position
                 if not running:
                     return
                 done, _ = run_on_loop(loop, asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
@@ -202,11 +194,7 @@ class RemoteEngine:
     def calibrate(self) -> None:
         """None: how fast the other machine is cannot be known from here."""
 
-    async def _probe(self) -> ServerProfile:
-        async with asyncio.timeout(PROBE_S), ServerConnection(self._target) as server:
-            return await probe_server(server)
-
-    async def _decode(
+    async def _generate(
         self,
         request: Request,
         on_update: OnUpdate | None,
@@ -244,6 +232,11 @@ class RemoteEngine:
         self._profile = replace(self._profile, chat=profile) if path == CHAT_PATH else profile
         _announce(exchanges, clock, on_update)
         return completion
+
+
+async def _probe(target: RemoteTarget) -> ServerProfile:
+    async with asyncio.timeout(PROBE_S), ServerConnection(target) as server:
+        return await probe_server(server)
 
 
 def _raise_or_log_faults(exchanges: Sequence[Exchange], *, has_begun: bool) -> None:
@@ -308,8 +301,8 @@ def _announce(exchanges: Sequence[Exchange], clock: Clock, on_update: OnUpdate |
 
 
 def _summarize(exchanges: Sequence[Exchange], counters: Mapping[str, float]) -> Completion:
-    """The samples and times. `counters` is how far the server's own went on meanwhile; what its answers say of
-    themselves goes before, because others may use the server too."""
+    """The samples and times. `counters` is how much the server's counters rose; what the answers say of
+    themselves takes precedence, because others may use the server too."""
     samples: list[Sample] = [receiver.sample for exchange in exchanges for receiver in exchange.receivers]
     ended_s = max(sample.finished_s or 0.0 for sample in samples)
     # The wait for a server that is too busy is the user's, and not the model's.

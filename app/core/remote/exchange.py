@@ -8,10 +8,11 @@ import math
 from collections.abc import Sequence
 
 from app.core.remote.chunks import ChoiceDelta, Chunk, RemoteServerError, Usage
-from app.core.remote.connection import BUSY_LIMIT_S, INFILL_PATH, BusyWait, ServerConnection
+from app.core.remote.connection import BUSY_LIMIT_S, BusyWait, ServerConnection
 from app.core.remote.dialects import get_request_form
 from app.core.remote.profile import ServerProfile
 from app.core.remote.receiver import SampleReceiver
+from app.core.remote.target import INFILL_PATH
 from decoding.request import FinishReason, Request, RequestError
 from decoding.state.clock import Clock
 

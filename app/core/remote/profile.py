@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.core.remote.chunks import RemoteServerError, Usage
-from app.core.remote.connection import INFILL_PATH, BusyWait, RequestRefusedError, ServerBusyError, ServerConnection
-from app.core.remote.dialects import BY_INFILL, BY_SUFFIX, CHAT_PATH, COMPLETIONS_PATH
+from app.core.remote.chunks import Chunk, RemoteServerError, Usage
+from app.core.remote.connection import BusyWait, RequestRefusedError, ServerBusyError, ServerConnection
+from app.core.remote.dialects import BY_INFILL, BY_SUFFIX
 from app.core.remote.server_pages import (
     CONTINUES_REPLIES,
     NEUTRAL_SAMPLING,
@@ -19,6 +19,7 @@ from app.core.remote.server_pages import (
     read_facts,
     read_speculation,
 )
+from app.core.remote.target import CHAT_PATH, COMPLETIONS_PATH, INFILL_PATH
 from decoding.models.infilling import FORMATS
 
 MAX_STOPS = 256  # more are never sent: this side applies all of them
@@ -30,6 +31,7 @@ _PREFIX_TOKENS = 16  # more than the prompt has; the suffix has several times as
 _PROBES: Mapping[str, dict[str, Any]] = {
     COMPLETIONS_PATH: {"prompt": _PROMPT, "max_tokens": 1},
     CHAT_PATH: {"messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 1},
+    INFILL_PATH: {"input_prefix": _PROMPT, "input_suffix": _SUFFIX, "prompt": "", "n_predict": 1},
 }
 _SEED = {"seed": 0}
 _LOGPROBS = {"logprobs": 1}
@@ -63,7 +65,7 @@ class ServerProfile:
         """What to send so that the server writes on from the last message; None where it begins a new one."""
         return CONTINUES_REPLIES.get(self.facts.name)
 
-    def build_options(self, n: int, seed: int, stop: tuple[str, ...], path: str = COMPLETIONS_PATH) -> dict[str, Any]:
+    def build_options(self, n: int, seed: int, stop: tuple[str, ...], path: str) -> dict[str, Any]:
         """The fields of a request for n samples beside those that every server takes."""
         options: dict[str, Any] = {**NEUTRAL_SAMPLING.get(self.facts.name, {})}
         if n > 1:
@@ -78,7 +80,7 @@ class ServerProfile:
             options["stop"] = sent
         return options
 
-    def needs_request_per_sample(self, stop: tuple[str, ...], path: str = COMPLETIONS_PATH) -> bool:
+    def needs_request_per_sample(self, stop: tuple[str, ...], path: str) -> bool:
         """Whether each sample needs a request of its own: the server makes one choice only, or it takes fewer stop
         strings than there are, and only a request of its own can be hung up where its text ends."""
         return not self.takes_n or path == INFILL_PATH or len(stop) > self.max_stops
@@ -95,7 +97,7 @@ class ServerProfile:
             "server_takes_logprobs": self.takes_logprobs,
         }
 
-    def list_dialects(self) -> dict[str, str]:
+    def describe_server(self) -> dict[str, str]:
         """What the server is and offers, as a run records it."""
         dialects = {"completions": self.has_completions, "chat": self.chat is not None}
         sampling = NEUTRAL_SAMPLING.get(self.facts.name)
@@ -173,11 +175,9 @@ async def _write_greedily(server: ServerConnection, stop: tuple[str, ...]) -> tu
     text, reason = "", None
     options: dict[str, Any] = {"temperature": 0, "max_tokens": 2, **({"stop": list(stop)} if stop else {})}
     with _ignore_refusals():
-        body = {**_PROBES[COMPLETIONS_PATH], **options}
-        async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait())) as chunks:
-            async for chunk in chunks:
-                for choice in chunk.choices:
-                    text, reason = text + choice.text, choice.finish_reason or reason
+        async for chunk in _iterate_probe(server, options, COMPLETIONS_PATH):
+            for choice in chunk.choices:
+                text, reason = text + choice.text, choice.finish_reason or reason
     return text, reason
 
 
@@ -187,11 +187,8 @@ async def _find_infill(server: ServerConnection) -> str | None:
     if usage is not None and usage.prompt_tokens is not None and usage.prompt_tokens > 2 * _PREFIX_TOKENS:
         return BY_SUFFIX
     with _ignore_refusals():
-        body = {"input_prefix": _PROMPT, "input_suffix": _SUFFIX, "prompt": "", "n_predict": 1}
-        async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait(), INFILL_PATH)) as chunks:
-            async for chunk in chunks:
-                if chunk.choices:
-                    return BY_INFILL
+        if [chunk async for chunk in _iterate_probe(server, {}, INFILL_PATH) if chunk.choices]:
+            return BY_INFILL
     if not await has_single_token(server, "\n"):
         return None
     for each in FORMATS:
@@ -210,10 +207,8 @@ async def _has_tokens(server: ServerConnection, tokens: Sequence[str]) -> bool:
 async def _read_usage(server: ServerConnection, options: dict[str, Any]) -> Usage | None:
     usage: Usage | None = None
     with _ignore_refusals():
-        body = {**_PROBES[COMPLETIONS_PATH], **options}
-        async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait())) as chunks:
-            async for chunk in chunks:
-                usage = chunk.usage or usage
+        async for chunk in _iterate_probe(server, options, COMPLETIONS_PATH):
+            usage = chunk.usage or usage
     return usage
 
 
@@ -248,8 +243,7 @@ def _ignore_refusals() -> Iterator[None]:
 async def _count_choices(server: ServerConnection, options: dict[str, Any], path: str) -> int:
     """How many of the choices that can have been asked for the server sends. Raises RemoteServerError for none."""
     seen: set[int] = set()
-    body = {**_PROBES[path], **options}
-    async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait(), path)) as chunks:
+    async with contextlib.aclosing(_iterate_probe(server, options, path)) as chunks:
         async for chunk in chunks:
             # A chat begins with an empty delta, also where an error follows.
             seen |= {c.index for c in chunk.choices if c.text or c.thought or c.finish_reason} & {0, 1}
@@ -258,6 +252,10 @@ async def _count_choices(server: ServerConnection, options: dict[str, Any], path
     if 0 not in seen:
         raise RemoteServerError(f"{server.address} ended its answer to a short prompt without a choice")
     return len(seen)
+
+
+def _iterate_probe(server: ServerConnection, options: dict[str, Any], path: str) -> AsyncGenerator[Chunk]:
+    return server.stream({**_PROBES[path], **options}, PROBE_EVENT_BYTES, BusyWait(), path)
 
 
 def _make_stops(n_stops: int) -> tuple[str, ...]:

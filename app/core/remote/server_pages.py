@@ -34,18 +34,9 @@ COUNTERS = {
     "accepted": ("vllm:spec_decode_num_accepted_tokens_total", "llamacpp:spec_decode_num_accepted_tokens_total"),
     "cached": ("vllm:prefix_cache_hits_total", "sglang:cached_tokens_total", "llamacpp:prompt_tokens_cached_total"),
 }
-WAITING = "waiting"
-"""The name of a gauge: requests in the server's queue."""
-QUEUE_COUNTERS = "queue_s", "queue_requests"
-"""Seconds that requests have spent in the server's queue, and how many have left it."""
-_QUEUE: Mapping[str, tuple[str, ...]] = {
-    "queue_s": ("vllm:request_queue_time_seconds_sum", "sglang:queue_time_seconds_sum"),
-    "queue_requests": ("vllm:request_queue_time_seconds_count", "sglang:queue_time_seconds_count"),
-    WAITING: ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"),
-}
 OLD_SGLANG_PAGE = "get_server_info"  # deprecated; vLLM has a page by the new name
 SGLANG_PAGES = "server_info", OLD_SGLANG_PAGE
-_SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
+_METRIC_LINE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 _SPECULATIVE = re.compile(r"specul|draft|eagle|mtp", re.IGNORECASE)
 MAX_FACT = 300  # characters of what a server says of itself
 MAX_DEPTH = 6
@@ -93,16 +84,18 @@ async def read_speculation(server: ServerConnection) -> dict[str, str | int | fl
     return settings
 
 
-async def read_counters(server: ServerConnection) -> dict[str, float]:
+async def read_counters(
+    server: ServerConnection, counters_by_name: Mapping[str, tuple[str, ...]] = COUNTERS
+) -> dict[str, float]:
     """The server's counters by our names; those that it does not have are left out."""
     text = await _fetch_text(server, "metrics")
     values: dict[str, float] = {}
-    for counter, value in _SAMPLE.findall(text):
+    for counter, value in _METRIC_LINE.findall(text):
         with contextlib.suppress(ValueError):
             values[counter] = values.get(counter, 0.0) + float(value)
     return {
         name: sum(values[counter] for counter in counters if counter in values)
-        for name, counters in {**COUNTERS, **_QUEUE}.items()
+        for name, counters in counters_by_name.items()
         if any(counter in values for counter in counters)
     }
 

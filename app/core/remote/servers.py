@@ -31,8 +31,8 @@ ANSWER_S = 5.0  # for a page that says whether the server is ready
 STOP_S = 30.0  # from SIGTERM to SIGKILL
 MAX_TOLD = 400  # characters of what a command has said last
 TOLD_BYTES = 8192
-_SECRET_NAME = re.compile(r"[\w-]*(key|token|secret|password)", re.IGNORECASE)
-_SECRET_FLAG = re.compile(rf"-{_SECRET_NAME.pattern}", re.IGNORECASE)
+_SECRET_VARIABLE = re.compile(r"[\w-]*(key|token|secret|password)", re.IGNORECASE)
+_SECRET_FLAG = re.compile(rf"-{_SECRET_VARIABLE.pattern}", re.IGNORECASE)
 _WATCH = 'read -r _; kill -s KILL -- "-$1"'
 """A shell script that ends a process group once the other end of its input is closed, as when we are killed."""
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -75,7 +75,7 @@ class ServerCommand:
             if _SECRET_FLAG.fullmatch(before) and not word.startswith("-"):
                 shown.append("***")
                 secrets.append(word)
-            elif equals and _SECRET_NAME.fullmatch(name):
+            elif equals and _SECRET_VARIABLE.fullmatch(name):
                 shown.append(f"{name}=***")
                 secrets.append(value)
             else:
@@ -113,7 +113,7 @@ class CommandServers:
     def make_ready(self, target: str, should_stop: Callable[[], bool]) -> bool:
         """Starts the target's server unless it runs, and waits for it; True if it was started by this call.
 
-        Does nothing but make way for a target that no command starts. Raises ModelError for a command that does not
+        For a target that no command starts it only stops others. Raises ModelError for a command that does not
         start, that ends, or that is not ready in time; StopAskedError when `should_stop` says so.
         """
         url = parse_target(target).base_url if is_remote(target) else ""

@@ -17,6 +17,9 @@ from app.core.errors import BadInputError
 
 PREFIX = "openai:"
 FORM = f"{PREFIX}MODEL@http://HOST/v1"
+COMPLETIONS_PATH = "/completions"
+CHAT_PATH = "/chat/completions"
+INFILL_PATH = "/infill"  # llama.cpp's, beside /v1
 KEY_VARIABLE = "BASSLINE_REMOTE_KEY"
 HEADERS_VARIABLE = "BASSLINE_REMOTE_HEADERS"
 TOKENIZER = "tokenizer"
@@ -100,7 +103,7 @@ def add_tokenizer(target: str, tokenizer: str) -> str:
     return add_extra_body(plain, json.dumps({**parse_target(target).extra_body, TOKENIZER: tokenizer}))
 
 
-def load_secret_headers(base_url: str = "") -> dict[str, str]:
+def load_secret_headers(base_url: str) -> dict[str, str]:
     """The headers that requests to this endpoint carry, from the environment; they are never stored or logged.
 
     Raises BadInputError.

@@ -28,23 +28,25 @@ class GaveWayError(WorkStoppedError):
 
 @contextmanager
 def hold_decoding_turn(ctx: Context, job: DecodeJob, engine: Engine) -> Iterator[None]:
-    """No grading in this process while inside. Raises GaveWayError."""
-    if job.run.throughput or job.claim.policy.interactive or engine.provenance().get("threads") is None:
+    """No grading in this process while inside. Raises GaveWayError, or WorkStoppedError where the job stops."""
+    is_on_cpu = engine.provenance().get("threads") is not None
+    if job.run.throughput or job.claim.policy.interactive or not is_on_cpu:
         yield
         return
-    while not (mine := ctx.cpu_lock.acquire(timeout=POLL_S)) and job.lease.stop_reason is None:
+    while not ctx.cpu_lock.acquire(timeout=POLL_S):
+        if job.lease.stop_reason is not None:
+            raise WorkStoppedError
         if is_interactive_run_waiting(ctx, job.run):
             raise GaveWayError
     try:
         yield
     finally:
-        if mine:
-            ctx.cpu_lock.release()
+        ctx.cpu_lock.release()
 
 
 @contextmanager
 def hold_grading_turn(ctx: Context, job: Job) -> Iterator[None]:
-    """No decoding against the clock on a CPU in this process while inside. Raises StoppedError."""
+    """No decoding against the clock on a CPU in this process while inside. Raises WorkStoppedError."""
     if job.claim.policy.interactive:
         yield
         return

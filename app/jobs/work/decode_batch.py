@@ -14,7 +14,7 @@ from app.core.settings import MAX_BUDGET_S
 from app.core.states import TaskState, WorkStep
 from app.jobs.next_job import is_another_run_waiting, is_interactive_run_waiting
 from app.jobs.work import calibrate
-from app.jobs.work.decode_job import DecodeJob, claim_decode_job, prepare_engine
+from app.jobs.work.decode_job import DecodeJob, claim_decode_job
 from app.jobs.work.shared_batch import Outcomes, SharedBatch
 from app.runs.models import RunTask
 
@@ -33,7 +33,7 @@ class ThroughputBatch(SharedBatch):
     _stop: StopReason | None = None
 
     def _decode_requests(self) -> Outcomes:
-        engine = prepare_engine(self._ctx, self._first.run)
+        engine = self._first.ready_engine()
         calibrate.measure_before_task(self._ctx, self._first, engine)
         # Each job is claimed when the engine asks for its request.
         requests = (request for job in self._iterate_jobs() for request in self._start(job, engine))

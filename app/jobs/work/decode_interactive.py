@@ -42,7 +42,6 @@ class InteractiveBatch(SharedBatch):
     def __init__(self, ctx: Context, first: DecodeJob) -> None:
         super().__init__(ctx, first)
         self._stops: dict[uuid.UUID, StopReason] = {}  # of runs that nobody waits for any more
-        self._looked_at = 0.0
 
     def _decode_requests(self) -> Outcomes:
         engine = self._first.ready_engine()
@@ -54,25 +53,26 @@ class InteractiveBatch(SharedBatch):
 
     def _iterate_requests(self, engine: Engine) -> Iterator[Request | None]:
         """A request for each job that is claimed, None while there is none to claim; ends when nothing is left."""
-        until = time.monotonic() + MAX_BUDGET_S
-        job: DecodeJob | None = self._first
+        until, looked_at = time.monotonic() + MAX_BUDGET_S, -POLL_S
+        yield from self._start(self._first, engine)
         while True:
-            if job is not None:
-                yield from self._start(job, engine)
-            self._look_for_unwanted()
-            has_time = time.monotonic() < until and not self._ctx.stopping.is_set()
-            job = self._claim_next() if has_time else None
-            if job is None:
-                if not self._open:
-                    return
-                yield None
+            if not self._open or time.monotonic() - looked_at >= POLL_S:
+                self._look_for_unwanted()
+                has_time = time.monotonic() < until and not self._ctx.stopping.is_set()
+                if has_time and (job := self._claim_next()):
+                    yield from self._start(job, engine)
+                    continue
+                looked_at = time.monotonic()
+            if not self._open:
+                return
+            yield None
 
     def _is_unwanted(self, position: int) -> bool:
         job = self._sent[position]
         return job.lease.stop_reason is not None or self._find_stop(job) is not None
 
     def _claim_next(self) -> DecodeJob | None:
-        if len(self._open) >= self._ctx.settings.completions_together or not self._may_look():
+        if len(self._open) >= self._ctx.settings.completions_together:
             return None
         for waiting in self._list_waiting():
             if waiting.run_task_id is None or build_engine_config(waiting.run) != self._config:
@@ -81,11 +81,7 @@ class InteractiveBatch(SharedBatch):
             if job is not None:
                 self._enter(job)
                 return job
-        self._looked_at = time.monotonic()
         return None
-
-    def _may_look(self) -> bool:
-        return not self._open or time.monotonic() - self._looked_at >= POLL_S
 
     def _list_waiting(self) -> Sequence[PendingWork]:
         """What this worker may decode, the most urgent first. A worker with a pinned run takes no other work."""
@@ -95,8 +91,6 @@ class InteractiveBatch(SharedBatch):
 
     def _look_for_unwanted(self) -> None:
         """A lease notices within half a second that its run was cancelled; a place is wanted back sooner than that."""
-        if not self._may_look():
-            return
         ended = or_(Run.cancel_requested_at.is_not(None), Run.state != RunState.RUNNING)
         query = select(Run.id, Run.cancel_requested_at).where(Run.id.in_({j.run.id for j in self._open}), ended)
         with self._ctx.database.read() as session:

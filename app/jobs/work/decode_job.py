@@ -67,7 +67,7 @@ class DecodeJob(Job):
         self._task = task
 
     def ready_engine(self) -> Engine:
-        """The engine, ready to decode. Raises CannotLoadError, WorkStoppedError, PromptError."""
+        """The engine, after the policy's `on_start`. Raises CannotLoadError, WorkStoppedError, PromptError."""
         self._queued_at = self.claim.policy.on_start(self._ctx, self.run) or self._queued_at
         return prepare_engine(self._ctx, self.run)
 
@@ -111,7 +111,7 @@ class DecodeJob(Job):
     def store(self, completion: Completion, stop: StopReason | None) -> None:
         """Stores the samples, also for a cancelled run.
 
-        Raises StoppedError for an interrupted run, and LostClaimError.
+        Raises WorkStoppedError for an interrupted run, and LostClaimError.
         """
         if stop is StopReason.INTERRUPTED:
             raise WorkStoppedError

@@ -25,7 +25,7 @@ from app.jobs.work import cpu_turns
 from app.runs.models import RunTask
 from app.samples.models import Sample
 from evaluation.datasets import Task as PlainTask
-from evaluation.extracted import Extraction
+from evaluation.extraction_base import Extraction
 from evaluation.extractor import Extractor
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _extract_sample(task: PlainTask, sample: Sample, mode: str) -> Extraction:
 
 
 def _judge(ctx: Context, job: Job, programs: Sequence[str], task: PlainTask) -> list[Verdict]:
-    """A verdict per program; equal programs are judged once. Raises StoppedError."""
+    """A verdict per program; equal programs are judged once. Raises WorkStoppedError."""
     distinct = list(dict.fromkeys(programs))
     judged = ctx.make_grader().judge_many([(p, task) for p in distinct], ctx.settings.exec_workers)
     verdicts = {distinct[i]: verdict for i, verdict in _iterate_while_wanted(job, judged)}
@@ -84,7 +84,7 @@ def _judge(ctx: Context, job: Job, programs: Sequence[str], task: PlainTask) -> 
 
 
 def _iterate_while_wanted(job: Job, items: Iterable[T]) -> Iterator[T]:
-    """The items. Raises StoppedError between two of them once the job is not wanted."""
+    """The items. Raises WorkStoppedError between two of them once the job is not wanted."""
     for item in items:
         if job.lease.stop_reason is not None:
             raise WorkStoppedError

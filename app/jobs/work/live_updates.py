@@ -38,7 +38,7 @@ class SampleProgress:
     def __init__(self) -> None:
         self.latest: Update
         self._origins, self._ends = "", list[int]()
-        self._published_text, self._told_tokens = "", 0
+        self._published_text, self._n_published_tokens = "", 0
 
     def add(self, update: Update) -> None:
         """Takes what a round added."""
@@ -55,8 +55,8 @@ class SampleProgress:
             start = 0
         first_token = self._find_token_at(start)
         ends = [end - start for end in self._ends[first_token:]]
-        first_new_token = self._told_tokens if start else 0
-        self._published_text, self._told_tokens = u.text, len(self._origins)
+        first_new_token = self._n_published_tokens if start else 0
+        self._published_text, self._n_published_tokens = u.text, len(self._origins)
         return {
             "index": u.index,
             "at": start,
@@ -77,10 +77,10 @@ class SampleProgress:
         return max(min(bisect_right(self._ends, character), len(self._ends) - 1), 0)
 
     def _find_published_end(self) -> int:
-        """Where the last token told ends: text after it may belong to the token that follows."""
+        """Where the last published token ends: text after it may belong to the token that follows."""
         if not self._ends:
             return len(self._published_text)
-        return self._ends[self._told_tokens - 1] if self._told_tokens else 0
+        return self._ends[self._n_published_tokens - 1] if self._n_published_tokens else 0
 
 
 class LiveUpdates:

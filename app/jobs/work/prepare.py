@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 from app.background.handlers import UnfinishedError
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
-from app.background.work import TURN_S
+from app.background.work import JOB_TURN_S
 from app.core.context import Context
-from app.core.db.database import OUTAGES, call_after_commit, has_updated
+from app.core.db.database import OUTAGES, call_after_commit, execute_update
 from app.core.db.types import get_utc_time
 from app.core.errors import BasslineError
 from app.core.events import event_types
@@ -44,7 +44,7 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         toolchains = _list_toolchains(ctx, run)
         failing = _find_failing_tasks(ctx, run)
     except (LostClaimError, UnfinishedError):
-        _wait_for_check(ctx, run_id)
+        _mark_unsent(ctx, run_id)
         return
     except BasslineError as error:
         transitions.fail_run(ctx, run_id, Failure.DATASET, str(error))
@@ -58,7 +58,7 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         )
         return
     with ctx.database.session() as session:
-        if not has_updated(
+        if not execute_update(
             session, update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(state=RunState.RUNNING)
         ):
             return
@@ -76,7 +76,7 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
     policy.after_step(ctx, run_id)
 
 
-class PrepareDataset(CheckDataset):
+class CheckDatasetForRuns(CheckDataset):
     """A check of a dataset for the runs that wait for it, which are prepared when it has ended."""
 
     def is_wanted(self, ctx: Context, job: BackgroundJob) -> bool:
@@ -92,7 +92,7 @@ class PrepareDataset(CheckDataset):
                 continue
             with ctx.database.session() as session:
                 waiting = update(Run).where(Run.id == run_id, Run.enqueued_at.is_(None))
-                if has_updated(session, waiting.values(enqueued_at=get_utc_time())):
+                if execute_update(session, waiting.values(enqueued_at=get_utc_time())):
                     call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 
 
@@ -112,10 +112,10 @@ def _find_failing_tasks(ctx: Context, run: Run) -> Collection[str]:
     if run.dataset_id is None:
         ctx.make_grader()
         return []  # a prompt has no solution
-    return check_solutions_within(ctx, run.dataset_id, turn_s=TURN_S)
+    return check_solutions_within(ctx, run.dataset_id, turn_s=JOB_TURN_S)
 
 
-def _wait_for_check(ctx: Context, run_id: uuid.UUID) -> None:
+def _mark_unsent(ctx: Context, run_id: uuid.UUID) -> None:
     """Leaves the run queued while its dataset is checked: what ends the check, or the reaper, sends its message."""
     with ctx.database.session() as session:
         session.execute(update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(enqueued_at=None))

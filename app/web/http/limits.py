@@ -13,8 +13,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from app.core.db.storable import find_unstorable_reason
 from app.core.errors import BadInputError
+from app.web.http.request_context import get_bound_context
 from app.web.http.security import is_api
-from app.web.http.web import get_bound_context
 
 BODY_BYTES = 4 * 2**20  # three texts of 200,000 characters, escaped
 UPLOAD_BYTES = 64 * 2**20
@@ -45,7 +45,7 @@ def install_rate_limit(app: Flask) -> None:
 
 
 def limit_sign_ins(app: Flask) -> None:
-    """Limits the rate of attempts to sign in per address, once that view is registered."""
+    """Limits sign-in attempts per address; call it after the views are registered."""
     (limiter,) = app.extensions["limiter"]
     limited = limiter.limit(SIGN_INS, key_func=get_remote_address)
     for view in ("accounts.sign_in", "accounts.finish_oidc"):

@@ -52,7 +52,7 @@ def build_openapi_document(app: Flask) -> dict[str, Any]:
         "info": {
             "title": "Bassline",
             "version": metadata.version("bassline"),
-            "description": inspect.getdoc(problems.Problem),
+            "description": "Runs, studies, datasets, models and completions of this Bassline.",
         },
         "paths": dict(sorted(paths.items())),
         "components": {
@@ -130,8 +130,8 @@ def _list_problem_statuses(method: str, declared: Operation, is_public: bool) ->
 
 def _describe_path_parameters(rule: Rule) -> Iterator[dict[str, Any]]:
     for name in sorted(rule.arguments):
-        uuid = isinstance(rule._converters[name], UUIDConverter)
-        schema = {"type": "string"} | ({"format": "uuid"} if uuid else {})
+        is_uuid = isinstance(rule._converters[name], UUIDConverter)
+        schema = {"type": "string"} | ({"format": "uuid"} if is_uuid else {})
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 

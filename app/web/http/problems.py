@@ -13,8 +13,8 @@ from werkzeug.exceptions import HTTPException
 from app.core.db.database import OUTAGES
 from app.core.errors import BasslineError, UnavailableError
 from app.web.http import error_pages
+from app.web.http.request_context import note_retry_after
 from app.web.http.schemas import ResponseModel
-from app.web.http.web import note_retry_after
 
 log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"

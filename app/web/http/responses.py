@@ -19,8 +19,8 @@ from flask import Response, request
 
 from app.core.errors import BusyError
 from app.web.http.operations import JSON
+from app.web.http.request_context import get_context
 from app.web.http.security import get_caller, is_api
-from app.web.http.web import get_context
 
 STATIC_AGE_S = 365 * 24 * 3600
 

@@ -27,7 +27,7 @@ NUMBER_REMEDIES = {
 
 class _Schema(BaseModel):
     @classmethod
-    def of(cls, row: object, /, **computed: object) -> Self:
+    def from_row(cls, row: object, /, **computed: object) -> Self:
         """The document of a row: attributes of the same names, except for those that are `computed`."""
         return cls.model_validate(_OverriddenRow(row, computed), from_attributes=True)
 

@@ -120,7 +120,7 @@ def is_api(path: str) -> bool:
     return path.startswith(API)
 
 
-def check_own_path(target: str | None) -> str:
+def choose_next_path(target: str | None) -> str:
     """Where to go after signing in: a path of this service, never another site."""
     return target if target and sites.is_own_path(target) else url_for("first_page.index")
 

@@ -14,7 +14,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
-from app.samples.origins import Piece, cut_pieces
+from app.samples.origins import Piece
 from app.web.ui import units
 from app.web.ui.charts.parts import get_series_css
 from app.web.ui.units import format_count
@@ -114,7 +114,7 @@ def escape_plain(text: str | None) -> str:
 
 
 class JudgedTask(Protocol):
-    """What a page says about how a task is judged."""
+    """The fields of a task that `format_test` reads."""
 
     test: str
     entry_point: str
@@ -199,7 +199,6 @@ def register(app: App) -> None:
         "plain": escape_plain,
         "highlighted": highlight_source,
         "judged_by": format_test,
-        "pieces": cut_pieces,
         "program_after": strip_prompt,
         "short_model": shorten_model,
         "sentence": capitalize_sentence,
@@ -208,7 +207,6 @@ def register(app: App) -> None:
     }
     app.jinja_env.filters.update(units.FILTERS | own)
     app.jinja_env.globals.update(
-        verdict_sign=choose_verdict_sign,
         VERDICTS=VERDICTS,
         UNFINISHED=UNFINISHED,
         UNGRADED=UNGRADED,

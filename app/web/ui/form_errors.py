@@ -7,7 +7,7 @@ import re
 from pydantic_core import ErrorDetails
 
 from app.web.http.schemas import LONGEST_ECHO, NUMBER_REMEDIES
-from app.web.ui.display import capitalize_sentence as capitalized
+from app.web.ui.display import capitalize_sentence
 
 _REMEDIES = NUMBER_REMEDIES | {
     "finite_number": "give a number",
@@ -38,4 +38,4 @@ def describe_fault(label: str, fault: ErrorDetails) -> str:
 
 def label_field(text: str, field: str, label: str) -> str:
     """A sentence of the service with the field's label instead of its internal name, and a capital letter."""
-    return capitalized(re.sub(rf"^{re.escape(field)}(?=[ :])", label, text))
+    return capitalize_sentence(re.sub(rf"^{re.escape(field)}(?=[ :])", label, text))

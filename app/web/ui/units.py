@@ -1,6 +1,6 @@
 """Numbers as text: durations, shares, counts, dates. A dash stands for an unknown value.
 
-Everything that shows a share to people writes it with these functions; JSON and CSV hold exact numbers.
+JSON and CSV hold exact numbers.
 """
 
 from __future__ import annotations
@@ -99,6 +99,12 @@ def format_count(number: int, noun: str) -> str:
     return f"{format_integer(number)} {noun if number == 1 else plural}"
 
 
+def join_first(names: Sequence[str], number: int) -> str:
+    """The first names, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - number} more" if len(names) > number else ""
+    return f"{', '.join(names[:number])}{more}"
+
+
 def format_decimal(value: float | None, digits: int = 2) -> str:
     """A number with a fixed number of decimals."""
     return UNKNOWN if value is None else f"{value:.{digits}f}".replace("-", "−")
@@ -122,16 +128,15 @@ def format_time(value: dt.datetime | None) -> str:
 
 FILTERS = {
     "seconds": format_seconds,
-    "per_cent": format_share,
+    "bare_percent": format_share,
     "percent": format_percent,
     "interval": format_interval,
     "points": format_points,
-    "size": format_unsigned_points,
-    "utilization": format_utilization,
+    "unsigned_points": format_unsigned_points,
     "p_value": format_p_value,
     "exact": format_exact,
     "exact_seconds": format_exact_seconds,
-    "count": format_integer,
+    "integer": format_integer,
     "counted": format_count,
     "decimal": format_decimal,
     "milliseconds": format_milliseconds,

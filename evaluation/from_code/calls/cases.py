@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.from_code.calls.literals import format_for_reader, format_literal, is_mutable, needs_same
+from evaluation.from_code.calls.literals import format_for_reader, format_literal, has_mutable_argument, needs_same
 from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.placing.spec import read_comparison_source
@@ -59,11 +58,11 @@ class Case:
         texts = (self.call, self.outcome.returned, self.outcome.after)
         return all(text is None or values.is_plain(text) for text in texts)
 
-    def build_expected(self, exceptions: frozenset[str] | None = None) -> dict[str, Any]:
+    def build_expected(self) -> dict[str, Any]:
         """What an outcome has to agree with (`placing.tree_equality`)."""
         outcome = self.outcome
         if outcome.raised:
-            row: dict[str, Any] = {"raised": find_nameable_exception(outcome.raised, exceptions)}
+            row: dict[str, Any] = {"raised": outcome.raised[0]}
             return {**row, "message": outcome.message} if self.promised else row
         return outcome.as_row()
 
@@ -123,33 +122,26 @@ def find_none_parameters(cases: Sequence[Case], names: Sequence[str]) -> set[str
     return found
 
 
-def build_test(cases: Sequence[Case], exceptions: frozenset[str]) -> str:
-    """Source that defines check(candidate) for calls with plain data: one assertion for each case.
-
-    `exceptions` are the exception classes that the test can name. A call whose exception is neither one of these nor
-    builtin is expected to raise its first base that is.
-    """
+def build_test(cases: Sequence[Case]) -> str:
+    """Source that defines check(candidate) for calls with plain data that raise builtin exceptions alone and return no
+    iterators (`placing.spec.CALLS`): one assertion for each case."""
     lines: list[str] = []
     uses_same = False
-    iterators = any(case.outcome.iterates for case in cases)
     for case in cases:
         args, kwargs = values.read_plain(case.call)
-        iterates = case.outcome.iterates or (bool(case.outcome.raised) and iterators)
         if case.outcome.raised:
-            lines += _format_raises(
-                _format_call(args, kwargs, iterates), find_nameable_exception(case.outcome.raised, exceptions)
-            )
+            lines += _format_raises(_format_call(args, kwargs), case.outcome.raised[0])
             continue
         result = values.read_plain(case.outcome.returned or "null")
         after = None if case.outcome.after is None else values.read_plain(case.outcome.after)
-        if after is None and is_mutable((args, kwargs)):
+        if after is None and has_mutable_argument((args, kwargs)):
             after = args, kwargs
         uses_same = uses_same or needs_same((result, after))
         if after is None:
-            lines.append(f"    assert {_format_equal(_format_call(args, kwargs, iterates), result)}")
+            lines.append(f"    assert {_format_equal(_format_call(args, kwargs), result)}")
             continue
         lines.append(f"    args, kwargs = {format_literal(list(args))}, {format_literal(kwargs)}")
-        lines.append(f"    assert {_format_equal(_wrap_in_list('candidate(*args, **kwargs)', iterates), result)}")
+        lines.append(f"    assert {_format_equal('candidate(*args, **kwargs)', result)}")
         lines.append(f"    assert {_format_equal('args', list(after[0]))}")
         if kwargs:
             lines.append(f"    assert {_format_equal('kwargs', after[1])}")
@@ -192,16 +184,6 @@ def _format_after(case: Case) -> str:
     return f"({', '.join([*map(format_for_reader, args), *named])})"
 
 
-def find_nameable_exception(raised: Sequence[str], exceptions: frozenset[str] | None) -> str:
-    """The first class that a test can name: one of `exceptions` (None: any), or a builtin one."""
-    for name in raised:
-        kind = getattr(builtins, name, None)
-        known = exceptions is None or name in exceptions
-        if known or (isinstance(kind, type) and issubclass(kind, BaseException)):
-            return name
-    return "Exception"
-
-
 def _format_raises(call: str, exception: str) -> list[str]:
     return [
         "    try:",
@@ -221,10 +203,6 @@ def _format_equal(call: str, expected: object) -> str:
     return f"{call} == {format_literal(expected)}"
 
 
-def _format_call(args: Sequence[object], kwargs: dict[str, object], iterates: bool) -> str:
+def _format_call(args: Sequence[object], kwargs: dict[str, object]) -> str:
     given = [*map(format_literal, args), *(f"{name}={format_literal(value)}" for name, value in kwargs.items())]
-    return _wrap_in_list(f"candidate({', '.join(given)})", iterates)
-
-
-def _wrap_in_list(call: str, iterates: bool) -> str:
-    return f"list({call})" if iterates else call
+    return f"candidate({', '.join(given)})"

@@ -34,9 +34,9 @@ class Confinement:
 
     def require_namespaces(self) -> None:
         """Raises ProjectError where this machine cannot confine the tests."""
-        if not self.sandbox.isolation.namespaces:
+        if not self.sandbox.tier.namespaces:
             raise ProjectError(
-                f"{NEEDS_BWRAP}, and this machine has the tier {self.sandbox.tier}: see `bassline doctor`"
+                f"{NEEDS_BWRAP}, and this machine has the tier {self.sandbox.tier_name}: see `bassline doctor`"
             )
 
     def resolve(self, command: str) -> list[str]:
@@ -66,7 +66,7 @@ def open_slot(confinement: Confinement, root: Path) -> Iterator[ProgramSlot]:
     trees = (str(root), str(confinement.packages), sandbox.python.executable)
     tools = Tools(Command(()), trees, Command(()), _LIMITS, _FOLDER_BYTES)
     try:
-        slot = ProgramSlot.start(sandbox.isolation, sandbox.python, tools)
+        slot = ProgramSlot.start(sandbox.tier, sandbox.python, tools)
     except (ZygoteError, OSError) as error:
         raise ProjectError(f"the sandbox does not start: {error}") from None
     try:

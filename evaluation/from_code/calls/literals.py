@@ -37,7 +37,7 @@ def needs_same(value: Any) -> bool:
     return isinstance(value, list | tuple | set | frozenset) and any(map(needs_same, value))
 
 
-def is_mutable(arguments: tuple[Any, dict[str, Any]]) -> bool:
+def has_mutable_argument(arguments: tuple[Any, dict[str, Any]]) -> bool:
     """Whether a function could change one of these arguments."""
     positional, named = arguments
     todo = [*positional, *named.values()]

@@ -129,7 +129,7 @@ def _get_argument(call: _Call, place: ArgumentPlace) -> Any:
 def _write(value: Any) -> str | None:
     try:
         return values.write(value)
-    except values.NotPlainError:
+    except values.UnwritableError:
         return None
 
 
@@ -154,7 +154,7 @@ def _change_call(
     if len(args) > len(node.args.posonlyargs) + len(node.args.args) - len(node.args.defaults):
         yield len(args) - 1, "left out", (args[:-1], kwargs)
     for name, default in _list_switches(node)[len(args) :]:
-        if name not in kwargs:
+        if default is not None and name not in kwargs:
             yield name, "turned", (args, {**kwargs, name: not default})
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation.from_code.calls.volatile import is_volatile
-from evaluation.from_code.faults import run_without_sandbox_faults
 from evaluation.from_code.placing.spec import ENTRY, FunctionPlacement
+from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.sandbox import Limits, Sandbox, SandboxJob
 from evaluation.verdicts import Status
 
@@ -23,7 +23,7 @@ LIMITS = Limits(cpu_s=8, wall_s=30.0)
 
 @dataclass(frozen=True)
 class CallOutcome:
-    """What one call did, in the fields of `recorded.RecordedCall`."""
+    """What one call did; values are texts (`recording.values`)."""
 
     returned: str | None = None  # with the items of a result that is an iterator
     raised: tuple[str, ...] = ()
@@ -67,14 +67,14 @@ class CallOutcome:
 class PlacedFunction:
     """A function's definition, and the place that it runs in."""
 
-    spec: FunctionPlacement
+    placement: FunctionPlacement
     definition: str
     known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, repr=False)
     """Whether a case (its text) notices a variant of the function (its source), where that was tried."""
 
 
 class UnobservableError(Exception):
-    """The program did not answer; `status` is the sandbox's."""
+    """The program gave no answer that can be read."""
 
     def __init__(self, status: str, detail: str) -> None:
         super().__init__(f"{status}: {detail}")
@@ -105,7 +105,7 @@ def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> 
 
 def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any) -> Any:
     test = f"def check(candidate):\n    return candidate({json.dumps(command)!r})\n"
-    job = SandboxJob(program.spec.build_program(program.definition, method), ENTRY, "", test)
+    job = SandboxJob(program.placement.build_program(program.definition, method), ENTRY, "", test)
     result = run_without_sandbox_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
         raise UnobservableError(result.status, result.detail)
@@ -138,7 +138,7 @@ def _observe_in_batches(
     found = Observation([], set())
     failed = 0
 
-    def each(part: Sequence[str]) -> None:
+    def observe_part(part: Sequence[str]) -> None:
         nonlocal failed
         try:
             observed = observe(sandbox, program, part)
@@ -153,22 +153,22 @@ def _observe_in_batches(
             found.outcomes.extend(observed.outcomes)
             found.loaded |= observed.loaded
             return
-        each(part[: len(part) // 2])
-        each(part[len(part) // 2 :])
+        observe_part(part[: len(part) // 2])
+        observe_part(part[len(part) // 2 :])
 
     for start in range(0, len(calls), BATCH):
-        each(calls[start : start + BATCH])
+        observe_part(calls[start : start + BATCH])
     return found
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of the function, the numbers of the cases to try it on, and whether the `first` that notices it is
-    enough."""
+    """A variant of the function, the numbers of the cases to try it on, and whether to stop at the first that
+    notices it."""
 
     source: str
     numbers: tuple[int, ...]
-    first: bool = False
+    stop_at_first: bool = False
 
 
 def run_variants_on_cases(
@@ -187,7 +187,7 @@ def run_variants_on_cases(
         return []
     used = sorted({number for variant in variants for number in variant.numbers})
     places = {number: place for place, number in enumerate(used)}
-    rows = [(each.source, [places[number] for number in each.numbers], each.first) for each in variants]
+    rows = [(each.source, [places[number] for number in each.numbers], each.stop_at_first) for each in variants]
     try:
         command = {"cases": [cases[number] for number in used], "variants": rows}
         *found, original = _run_method(sandbox, program, "list_noticed", command)

@@ -112,7 +112,7 @@ def record_calls(  # noqa: PLR0913 (each says how the tests run)
     keys = {function.key for function in functions if not function.reason}
     started = time.monotonic()
 
-    def passed(_of_command: float) -> None:
+    def report_elapsed(_of_command: float) -> None:
         on_second(time.monotonic() - started)
 
     plan = {
@@ -127,11 +127,11 @@ def record_calls(  # noqa: PLR0913 (each says how the tests run)
             slot = stack.enter_context(open_slot(confinement, project.root))
             runner, folder, inside = functools.partial(run_confined, slot), slot.folder, confinement.packages
         first, second = (_RecordingRun(folder / name, project, plan, runner, inside) for name in ("first", "second"))
-        first.run(commands, python, limit_s, passed)
+        first.run(commands, python, limit_s, report_elapsed)
         try:
             repeated = folder / "repeated.json"
             repeated.write_text(json.dumps(read_digests(first.calls, keys)), "utf-8")
-            recording = second.run(commands, python, limit_s, passed, repeated)
+            recording = second.run(commands, python, limit_s, report_elapsed, repeated)
             recording.seconds = time.monotonic() - started
             recorded = read_recorded_calls(second.calls, keys, _list_local_paths(project))
             recording.covering = read_calls_by_test(second.seen, {function.key for function in functions})
@@ -162,7 +162,7 @@ class _RecordingRun:
         commands: Sequence[Sequence[str]],
         python: str,
         limit_s: float,
-        passed: Callable[[float], None],
+        on_second: Callable[[float], None],
         repeated: Path | None = None,
     ) -> Recording:
         """How the commands ended. Calls in the file `repeated` are written down; without a file, digests alone."""
@@ -176,7 +176,7 @@ class _RecordingRun:
             environment = _build_sandbox_environment(self._project, hooks, plan, self._packages, self._temporary)
         recording = Recording()
         for command in commands:
-            exit_code, output = self._runner(command, self._project.root, environment, limit_s, passed)
+            exit_code, output = self._runner(command, self._project.root, environment, limit_s, on_second)
             if recording.exit_code == 0:
                 recording.exit_code, recording.output = exit_code, output
         return recording

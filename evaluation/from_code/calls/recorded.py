@@ -130,14 +130,14 @@ def _parse_call(row: dict[str, Any]) -> RecordedCall | None:
             row.get("returned"), tuple(row.get("raised", ())), row.get("after"), row.get("iterator", ""),
         )  # fmt: skip
         values_are_ours = all(values.write(values.read_plain(text)) == text for text in _list_texts(call))
-    except (ValueError, TypeError, KeyError, RecursionError, values.NotPlainError):
+    except (ValueError, TypeError, KeyError, RecursionError, values.UnwritableError):
         return None
     names_are_texts = all(isinstance(name, str) for name in (call.shape, call.iterator, *call.raised))
     return call if values_are_ours and names_are_texts and type(args) is tuple and type(kwargs) is dict else None
 
 
 def compute_digest(call: str) -> str:
-    """The short name of a call, by which calls are chosen and told apart."""
+    """A short name of a text, by which calls are chosen and told apart."""
     return hashlib.blake2b(call.encode(), digest_size=8).hexdigest()
 
 

@@ -159,7 +159,9 @@ class PlacedAnswer:
         if any(seen):
             row["seen"] = seen
             if tracer:
-                row["dependent"] = [_list_dependent(views, ran) for views, ran in zip(seen, counter.found, strict=True)]
+                row["dependent"] = [
+                    _list_dependent(views, ran) for views, ran in zip(seen, counter.dependent, strict=True)
+                ]
         return row
 
     def _run_without_views(
@@ -171,7 +173,7 @@ class PlacedAnswer:
             args, kwargs = values.read(text)
             if rebuilt and values.write((args, kwargs)) != text:
                 return {"refused": "is not the same when it is rebuilt"}, ()
-        except (ValueError, values.NotPlainError, ImportError) as reason:
+        except (ValueError, values.UnwritableError, ImportError) as reason:
             return {"refused": f"cannot be rebuilt: {reason}"}, ()
         row: dict[str, Any] = {}
         sys.settrace(tracer and tracer.trace)
@@ -193,10 +195,10 @@ class PlacedAnswer:
             return {"raised": raised, "message": read_message(error)}, ()
         try:
             if "iterator" in row and len(result) > MAX_ITEMS:
-                raise values.NotPlainError("too large")
+                raise values.UnwritableError("too large")
             row["returned"] = values.write(result)
             after = values.write((args, kwargs))
-        except values.NotPlainError as reason:
+        except values.UnwritableError as reason:
             return {"refused": str(reason), "iterator": "iterator" in row}, ()
         if after != text:
             row["after"] = after
@@ -254,7 +256,7 @@ class PlacedAnswer:
         row, every = self._run_without_views(
             case.call, function, StepCounter(case.steps * MUTANT_STEPS + MAX_STEPS // 20)
         )
-        if not (case.repeats(row) or agrees(_parse_row_values(row), case.plain, case.tree)):
+        if not (case.repeats(row) or agrees(_parse_row_values(row), case.without_views, case.tree)):
             return False
         counter = ViewCounter(VIEW_STEPS * MUTANT_STEPS, function)
         for value, views, names in zip(every, case.seen, case.list_wanted(row), strict=False):
@@ -300,7 +302,7 @@ class ExpectedCase:
         self.call = call
         self.tree = json.loads(call)
         self.steps = steps
-        self.plain = {name: part for name, part in expected.items() if name != "seen"}
+        self.without_views = {name: part for name, part in expected.items() if name != "seen"}
         self.seen: list[Any] = expected.get("seen", [])
         self.tried = False
         self.returned = _write_tree(expected["returned"]) if "returned" in expected else None
@@ -312,7 +314,7 @@ class ExpectedCase:
 
     def repeats(self, row: dict[str, Any]) -> bool:
         """Whether an outcome is the original's, to the letter."""
-        if self.returned is None or ("iterator" in row) != ("iterator" in self.plain):
+        if self.returned is None or ("iterator" in row) != ("iterator" in self.without_views):
             return False
         return bool(row.get("returned") == self.returned and row.get("after", self.call) == self.after)
 
@@ -337,7 +339,7 @@ def _parse_row_values(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list_dependent(views: list[Any], ran: set[str]) -> list[str]:
-    """The names of the views that ran the function. What a method repeats of other views is compared there."""
+    """The names of the views that ran the function. Where a shared part (`()`, `.`) did, all its views count."""
     return [
         name for name, _ in views
         if name in ran or ("()" in ran and name.endswith("()")) or ("." in ran and "." in name)

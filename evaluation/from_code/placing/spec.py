@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from evaluation.from_code.loading import build_loader, source_of
+from evaluation.from_code.loading import build_loader, read_part_source
 
 MAX_CONTENT = 4_000_000
 """Characters of all sources of a task."""
@@ -28,12 +28,12 @@ _PARTS = (
 
 
 class PlacementError(ValueError):
-    """A stored specification that cannot be read."""
+    """A stored placement that cannot be read."""
 
 
 @dataclass(frozen=True)
 class FunctionPlacement:
-    """The place of a function. `modules` are (is a package, source) by name, without the function's own module."""
+    """A function's place in the module `name`. `modules` are (is a package, source) by name, without that one."""
 
     name: str
     package: bool
@@ -69,10 +69,10 @@ class FunctionPlacement:
 
 
 def unpack_placement(stored: Mapping[str, Any]) -> FunctionPlacement:
-    """The specification that a dataset stores. Raises PlacementError."""
+    """The placement that a dataset stores. Raises PlacementError."""
     try:
         facts = {name: stored[name] for name in ("name", "package", "function", "form")}
-        content = _content(stored["sources"])
+        content = _unpack_content(stored["sources"])
         spec = FunctionPlacement(**facts, **{**content, "siblings": tuple(content["siblings"])})
     except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
         raise PlacementError(f"field module: cannot be read ({type(error).__name__})") from None
@@ -83,7 +83,7 @@ def unpack_placement(stored: Mapping[str, Any]) -> FunctionPlacement:
 
 
 @lru_cache(maxsize=8)
-def _content(sources: str) -> dict[str, Any]:
+def _unpack_content(sources: str) -> dict[str, Any]:
     decompressor = bz2.BZ2Decompressor()
     content = decompressor.decompress(base64.b64decode(sources, validate=True), 4 * MAX_CONTENT)
     if not decompressor.eof:
@@ -96,7 +96,7 @@ def _content(sources: str) -> dict[str, Any]:
 
 def read_comparison_source() -> str:
     """The functions that compare outcomes, as source for a test."""
-    text = source_of("placing.tree_equality")
+    text = read_part_source("placing.tree_equality")
     tree = ast.parse(text)
     first = next(node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
     return "".join(text.splitlines(keepends=True)[first.lineno - 1 :])

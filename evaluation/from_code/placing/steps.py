@@ -51,13 +51,13 @@ class StepCounter:
 
 
 class ViewCounter(StepCounter):
-    """Counts the steps of the project's code in views, and notes which of them run the function: `found` has their
+    """Counts the steps of the project's code in views, and notes which of them run the function: `dependent` has their
     names by value."""
 
     def __init__(self, limit: int, function: Any) -> None:
         super().__init__(limit)
         self.code = function.__code__
-        self.found: list[set[str]] = []
+        self.dependent: list[set[str]] = []
         self.ran = False
 
     def trace(self, frame: Any, event: str, _value: Any) -> Any:
@@ -68,12 +68,12 @@ class ViewCounter(StepCounter):
 
     def start_value(self, place: int) -> Any:
         """What `read_views` calls after each view of the next value."""
-        self.found.append(set())
+        self.dependent.append(set())
         self.ran = False
 
         def add(name: str) -> None:
             if self.ran:
-                self.found[place].add(name)
+                self.dependent[place].add(name)
             self.ran = False
 
         return add

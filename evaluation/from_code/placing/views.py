@@ -78,7 +78,7 @@ def _read_all(
             continue
         try:
             tree = read(value)
-        except values.NotPlainError:
+        except values.UnwritableError:
             continue
         except Exception as error:
             tree = {"raised": type(error).__name__}
@@ -158,7 +158,7 @@ def _write_small(value: Any) -> str:
     """The text of an object, "" for a large one."""
     try:
         text = values.write(value)
-    except values.NotPlainError:
+    except values.UnwritableError:
         return ""
     return text if len(text) <= MAX_COPIED_CHARS else ""
 
@@ -171,7 +171,7 @@ def _describe_unchanged(
     try:
         copied = values.read(text)
         views = _read_after(copied, readers[:MAX_VIEWS])
-        on_read("")  # these are views of their own
+        on_read("")  # on_read named these already
         views += _read_after(copied, readers[MAX_VIEWS:])
         on_read("()")
         found = json.loads(values.write(views))
@@ -217,5 +217,5 @@ def _read_items(value: Any) -> Any:
     for item in value:
         found.append(item)
         if len(found) > MAX_ITEMS:
-            raise values.NotPlainError("too large")
+            raise values.UnwritableError("too large")
     return found

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import indent
 
-from evaluation.from_code.faults import run_without_sandbox_faults
 from evaluation.from_code.mutants import Mutant, build_mutants
 from evaluation.from_code.reasons import ExcludedError
+from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.project_tests.judge import ProjectJudge

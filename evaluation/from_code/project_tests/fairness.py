@@ -38,7 +38,7 @@ def list_unstated(
     call's arguments. Without examples separators and options count: nothing shows them."""
     open_ones = [
         each for each in constants
-        if ((each.has_words and each.kind != "option") or not examples)
+        if ((each.must_be_told and each.kind != "option") or not examples)
         and not any(map(each.is_in, examples)) and not any(is_in_arguments(each, case) for case in cases)
     ]  # fmt: skip
     variants = {source: each for each in open_ones for source in each.variants}

@@ -32,7 +32,6 @@ class SuiteArchives:
     archives: dict[str, bytes]
     distributions: tuple[str, ...]
     has_compiled: bool
-    has_hypothesis: bool
     paths: tuple[str, ...]
     own: OwnFiles
 
@@ -55,9 +54,8 @@ def pack_archives(project: Project, covering: CallsByTest, store_secrets: bool =
     relative = {root.relative_to(project.root).as_posix() for root in roots}
     paths = tuple(dict.fromkeys([*sorted(relative - {"."}), ""]))
     return SuiteArchives(
-        hashes[0], hashes[1], archives, names, any(path.endswith(".so") for path in installed),
-        any(path.startswith("hypothesis/") for path in installed), paths, own,
-    )  # fmt: skip
+        hashes[0], hashes[1], archives, names, any(path.endswith(".so") for path in installed), paths, own
+    )
 
 
 def _read_own_files(root: Path, own: OwnFiles) -> dict[str, bytes]:

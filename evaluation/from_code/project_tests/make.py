@@ -18,14 +18,14 @@ from evaluation.from_code.project_tests.suite import ProjectSuite
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.context import build_prompt, read_solution
 from evaluation.from_code.source.find import ProjectFunction
-from evaluation.from_code.tasks import LINES_BEFORE, build_program, build_task_id, list_stops
+from evaluation.from_code.tasks import LINES_BEFORE, build_task_id, list_stops, place_function
 from evaluation.from_code.unstated import find_constants
 from evaluation.verdicts import Trust
 
 JUDGE = "tests"
 
 
-def make_task(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> TaskResult:
+def make_task_from_tests(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> TaskResult:
     """The task of one function, checked, or the reason why there is none."""
     started = time.monotonic()
     try:
@@ -47,7 +47,7 @@ def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunctio
     untold = [each for each in constants if not each.is_in(told)]
     examples = fairness.choose_examples(cases, function, untold)
     prompt = build_prompt(work.project, function, context, LINES_BEFORE, examples, called)
-    spec, facts = suites.check_function(suite, work.project, work.recording.covering, function)
+    spec, facts = suites.choose_function_tests(suite, work.project, work.recording.covering, function)
     assert suite.judge is not None
     unstated = list(map(str, fairness.list_unstated(suite.judge, spec, function, untold, cases, examples)))
     if not examples and not ast.get_docstring(function.node):
@@ -77,7 +77,7 @@ def _list_recorded_cases(work: BuildContext, function: ProjectFunction) -> list[
     calls = [] if function.is_wrapped else work.recording.calls.get(function.key, [])
     calls = [call for call in calls if not call.iterator]
     try:
-        repeated, _ = repeat_calls(work.sandbox, build_program(function, work.sources), calls)
+        repeated, _ = repeat_calls(work.sandbox, place_function(function, work.sources), calls)
     except ExcludedError:
         repeated = []
     return repeated or [

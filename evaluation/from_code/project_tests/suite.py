@@ -12,11 +12,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from evaluation.from_code.faults import run_without_sandbox_faults
 from evaluation.from_code.project_tests import checks, files
 from evaluation.from_code.project_tests.covering import CallsByTest
 from evaluation.from_code.project_tests.files import SuiteArchives
 from evaluation.from_code.reasons import ExcludedError
+from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.project import Module, Project
 from evaluation.project_tests.archive import ArchiveError
@@ -26,7 +26,7 @@ from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Sandbox, SandboxResult
 from evaluation.sandbox.supervisor import stop_jobs_on
 
-_WHOLE_FILE = replace(LIMITS, cpu_s=60, wall_s=60.0)
+_FILE_LIMITS = replace(LIMITS, cpu_s=60, wall_s=60.0)
 _MAX_ENDING = 10
 """Tests of a file that may end its process; after these the rest is given up."""
 _SHOWN_CHARS = 12_000
@@ -88,7 +88,7 @@ def prepare_suite(
         attempts: list[SuiteOutcomes] = []
 
         def attempt() -> SandboxResult:
-            attempts.append(judge.run(module.source, whole_file, wanted, _WHOLE_FILE, stop_early=False))
+            attempts.append(judge.run(module.source, whole_file, wanted, _FILE_LIMITS, stop_early=False))
             return attempts[-1].result
 
         run_without_sandbox_faults(attempt)
@@ -160,7 +160,7 @@ def _run_each_once(
     return passed, failed
 
 
-def check_function(
+def choose_function_tests(
     suite: ProjectSuite, project: Project, covering: CallsByTest, function: ProjectFunction
 ) -> tuple[ProjectTests, dict[str, Any]]:
     """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError.

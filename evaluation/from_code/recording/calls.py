@@ -37,12 +37,12 @@ MAX_PARTS_WRITTEN = 8_000
 MAX_PARTS_REFUSED = 10_000
 """Parts of values that are looked at for a function in a process and cannot be written, most of them too large."""
 _PARTS_BEFORE_SKIPPING = 4_000
-"""Of these; then calls after a too large one are skipped: neighbours are alike, and would use up all parts in one
+"""Such parts until calls after a too large one are skipped: neighbours are alike, and would use up all parts in one
 test."""
 _MAX_SKIPPED = 15
 """Calls that are skipped after a too large one; fewer at first."""
 _PARTS_OF_REFUSED = 50
-"""Fewest parts that arguments which cannot be written count for."""
+"""Parts that unwritable arguments count for at least."""
 MAX_FILE_BYTES = 64 * 2**20
 
 _here = _thread._local()
@@ -105,7 +105,7 @@ class _RunningCall:
                 self._end(lambda: {"iterator": type(value).__name__}, "")
             else:
                 self._end(lambda: {"returned": values.write(value)}, "")
-        except values.NotPlainError:
+        except values.UnwritableError:
             self.function.note_unwritable(value)
 
     def _end(self, describe_outcome: Callable[[], dict[str, Any]], exception: str) -> None:
@@ -141,7 +141,7 @@ class _RecordedFunction:
     def __init__(self, key: str, switch_off: Callable[[], None]) -> None:
         self.key = key
         self.switch_off = switch_off
-        self.seen = self.parts = self.parts_refused = 0
+        self.examined = self.parts = self.parts_refused = 0
         self.skipped = self.to_skip = 0
         self.groups: dict[str, list[tuple[int, str]]] = {}
         self.kept: set[str] = set()
@@ -163,8 +163,12 @@ class _RecordedFunction:
             if self.skipped < self.to_skip:
                 self.skipped += 1
                 return None
-            self.seen += 1
-            if self.seen > MAX_EXAMINED or self.parts > MAX_PARTS_WRITTEN or self.parts_refused >= MAX_PARTS_REFUSED:
+            self.examined += 1
+            if (
+                self.examined > MAX_EXAMINED
+                or self.parts > MAX_PARTS_WRITTEN
+                or self.parts_refused >= MAX_PARTS_REFUSED
+            ):
                 self.switch_off()
                 return None
             if self.defaults is None:
@@ -172,7 +176,7 @@ class _RecordedFunction:
             args, kwargs = self.split_arguments(named, rest, only, extra)
             try:
                 before, parts = values.write_counted((args, kwargs))
-            except values.NotPlainError as error:
+            except values.UnwritableError as error:
                 self.parts_refused += max(error.parts, _PARTS_OF_REFUSED)
                 if error.parts > _PARTS_OF_REFUSED and self.parts_refused > _PARTS_BEFORE_SKIPPING:
                     self.skipped, self.to_skip = 0, min(2 * self.to_skip + 1, _MAX_SKIPPED)

@@ -57,7 +57,7 @@ _names: dict[str, str] = {}
 """Names in `builtins` of entry hooks, by function key; a hook becomes None when later calls no longer count."""
 
 
-def _name_entry(key: str) -> str:
+def _install_entry(key: str) -> str:
     name = _names.get(key)
     if name is None:
         name = _names[key] = ENTER % len(_names)
@@ -169,7 +169,7 @@ def _instrument_function(node: Any, key: str, inputs_only: bool) -> None:
     extra = _make_name(arguments.kwarg.arg) if arguments.kwarg else ast.Dict([], [])
     enter = ast.Call(_make_name(CALL), [pairs[0], rest, pairs[1], extra], [])
     start: list[ast.stmt] = [
-        ast.Assign([ast.Name(CALL, ast.Store())], _make_name(_name_entry(key))),
+        ast.Assign([ast.Name(CALL, ast.Store())], _make_name(_install_entry(key))),
         _guard_recorded(ast.Assign([ast.Name(CALL, ast.Store())], enter)),
     ]
     if inputs_only:  # a generator: to read its items here would change what its caller sees

@@ -23,14 +23,14 @@ from json.encoder import encode_basestring_ascii as encode
 from typing import Any
 
 
-class NotAnObjectError(Exception):
+class UnwritableObjectError(Exception):
     """A value that is neither found by its name nor has a state that can be written."""
 
 
 def _read_clock(value: Any, *parts: Any) -> tuple[Any, ...]:
-    """The parts of a time of day. Raises NotAnObjectError for the second of two equal ones (`fold`)."""
+    """The parts of a time of day. Raises UnwritableObjectError for the second of two equal ones (`fold`)."""
     if value.fold:
-        raise NotAnObjectError("a repeated time of day")
+        raise UnwritableObjectError("a repeated time of day")
     return (*parts, value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
 
 
@@ -42,7 +42,7 @@ def _read_zone_data(key: str) -> bytes:
                 return file.read()
         except OSError:
             continue
-    raise NotAnObjectError("a ZoneInfo without a file")
+    raise UnwritableObjectError("a ZoneInfo without a file")
 
 
 _CONSTANTS = {"Ellipsis": ..., "NotImplemented": NotImplemented}
@@ -87,7 +87,7 @@ _EXACT = (slice, functools.partial, re.Pattern, types.MappingProxyType, datetime
 def write_by_name(value: Any) -> str | None:
     """The text of a value that is found by a name, None for another.
 
-    Raises NotAnObjectError for a class, function or module that its name does not lead to.
+    Raises UnwritableObjectError for a class, function or module that its name does not lead to.
     """
     kind: Any = type(value)
     found = _classify_by_name(kind)
@@ -99,13 +99,13 @@ def write_by_name(value: Any) -> str | None:
         module: str = value.__name__
         if sys.modules.get(module) is value:
             return f'{{"module":{encode(module)}}}'
-        raise NotAnObjectError("a module")
+        raise UnwritableObjectError("a module")
     if found == "function" and getattr(value, "__self__", None) not in (None, sys.modules.get("builtins")):
         return None
     if found == "member":
         name = object.__getattribute__(value, "__dict__").get("_name_")
         if vars(type(value)).get("_member_map_", {}).get(name) is not value:
-            raise NotAnObjectError(f"a {type(value).__name__}")
+            raise UnwritableObjectError(f"a {type(value).__name__}")
         return f'{{"member":[{encode(_find_name(type(value)))},{encode(name)}]}}'
     return f'{{"named":{encode(_find_sentinel_name(value) if found == "sentinel" else _find_name(value))}}}'
 
@@ -137,7 +137,7 @@ def _find_name(value: Any) -> str:
         qualified = _find_other_name(value, module)
         found = value if qualified else None
     if found is not value or module == "__main__":
-        raise NotAnObjectError(f"a {type(value).__name__} that its name does not lead to")
+        raise UnwritableObjectError(f"a {type(value).__name__} that its name does not lead to")
     return f"{module}:{qualified}"
 
 
@@ -157,7 +157,7 @@ def _find_sentinel_name(value: Any) -> str:
             _search_sentinel_name(value),
         )  # the value stays, so its id stays its own
     if known is None or not known[1]:
-        raise NotAnObjectError("a nameless object()")
+        raise UnwritableObjectError("a nameless object()")
     return known[1]
 
 
@@ -181,14 +181,14 @@ def resolve_name(name: str) -> Any:
     return found
 
 
-def write_state(value: Any, write: Callable[[Any], None], out: list[str], held: list[Any]) -> None:
-    """Append the text of class and state of an object to `out`; `write` appends a part. Raises NotAnObjectError."""
+def write_state(value: Any, write: Callable[[Any], None], out: list[str], temporaries: list[Any]) -> None:
+    """Append the text of an object's class and state to `out`; `write` appends a part. Raises UnwritableObjectError."""
     kind = type(value)
     if kind is types.MethodType:
         function = value.__func__
         name = getattr(function, "__name__", "")
         if getattr(type(value.__self__), name, None) is not function:
-            raise NotAnObjectError("a method that its name does not lead to")
+            raise UnwritableObjectError("a method that its name does not lead to")
         out.append('{"method":[')
         write(value.__self__)
         out.append(f",{encode(name)}]}}")
@@ -197,7 +197,7 @@ def write_state(value: Any, write: Callable[[Any], None], out: list[str], held: 
     out.append(f'{{"object":[{encode(_find_name(kind))},')
     if base in _MUTABLE:
         items = list(_MUTABLE[base][0](value))
-        held.extend(items)
+        temporaries.extend(items)
         extra = value.maxlen if base is collections.deque else None
         out.append("[")
         write(value.default_factory if base is collections.defaultdict else extra)
@@ -206,7 +206,7 @@ def write_state(value: Any, write: Callable[[Any], None], out: list[str], held: 
         out.append("],")
     elif base in _IMMUTABLE:
         parts = _IMMUTABLE[base](value)
-        held.extend(parts)
+        temporaries.extend(parts)
         write_all(parts, write, out)
         out.append(",")
     elif base is not object:
@@ -236,21 +236,21 @@ def write_all(parts: Iterable[Any], write: Callable[[Any], None], out: list[str]
 
 @functools.cache
 def _find_builtin_base(kind: Any) -> Any:
-    """The builtin type that an object's class derives from. Raises NotAnObjectError."""
+    """The builtin type that an object's class derives from. Raises UnwritableObjectError."""
     base = next(
         each for each in kind.__mro__
         if each in _MUTABLE or each in _IMMUTABLE or each is object
         or (each.__module__ == "builtins" and type.__subclasscheck__(BaseException, each))
     )  # fmt: skip
     if (base in _EXACT and kind is not base) or any("__del__" in vars(each) for each in kind.__mro__):
-        raise NotAnObjectError(f"a {kind.__name__}")
+        raise UnwritableObjectError(f"a {kind.__name__}")
     if base is not object and kind in (base, *_EXACT):
         return base
     try:
         arguments = (1, 1, 1) if base in (datetime.datetime, datetime.date) else ()
         base.__new__(kind, *arguments)
     except Exception:
-        raise NotAnObjectError(f"a {kind.__name__}") from None
+        raise UnwritableObjectError(f"a {kind.__name__}") from None
     return base
 
 
@@ -267,7 +267,7 @@ def _read_attributes(kind: type, value: Any) -> dict[str, Any]:
             continue
     for name in found:
         if type(name) is not str:
-            raise NotAnObjectError(f"a {kind.__name__}")
+            raise UnwritableObjectError(f"a {kind.__name__}")
     return found
 
 

@@ -92,7 +92,7 @@ def add_counters(tree: ast.Module, path: str) -> ast.Module:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno in keys:
             position = 1 if ast.get_docstring(node, clean=False) is not None else 0
             place = node.body[min(position, len(node.body) - 1)]
-            call = ast.Call(ast.Name(_name_counter(keys[node.lineno]), ast.Load()), [], [])
+            call = ast.Call(ast.Name(_install_counter(keys[node.lineno]), ast.Load()), [], [])
             node.body.insert(position, ast.copy_location(ast.Expr(call), place))
     return ast.fix_missing_locations(tree)
 
@@ -112,7 +112,7 @@ def note_test(test: str) -> None:
         return
 
 
-def _name_counter(key: str) -> str:
+def _install_counter(key: str) -> str:
     """The name in `builtins` of what counts the calls of a function."""
     name = _names.get(key)
     if name is None:

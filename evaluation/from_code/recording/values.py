@@ -25,7 +25,7 @@ MAX_BITS = 1024
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
-class NotPlainError(Exception):
+class UnwritableError(Exception):
     """A value that cannot be written or is too large; the message says which. `parts` is the number written."""
 
     def __init__(self, message: str, parts: int = 0) -> None:
@@ -41,25 +41,25 @@ class OpaqueObject:
 
 
 def write(value: Any) -> str:
-    """The text of a value. Raises NotPlainError."""
+    """The text of a value. Raises UnwritableError."""
     return write_counted(value)[0]
 
 
 def write_plain(value: Any) -> str:
-    """The text of plain data, without identity: what occurs twice is written twice. Raises NotPlainError."""
+    """The text of plain data, without identity: what occurs twice is written twice. Raises UnwritableError."""
     return write_counted(value, plain=True)[0]
 
 
 def write_counted(value: Any, plain: bool = False) -> tuple[str, int]:
-    """The text of a value and the number of its parts. Raises NotPlainError."""
+    """The text of a value and the number of its parts. Raises UnwritableError."""
     writer = _Writer(plain)
     try:
         writer.write(value)
         text = writer.text()
         if len(text) > 4 * MAX_CHARS:
-            raise NotPlainError("too large")
-    except (NotPlainError, objects.NotAnObjectError) as error:
-        raise NotPlainError(str(error), writer.parts) from None
+            raise UnwritableError("too large")
+    except (UnwritableError, objects.UnwritableObjectError) as error:
+        raise UnwritableError(str(error), writer.parts) from None
     return text, writer.parts
 
 
@@ -124,7 +124,7 @@ class _Writer:
         """The text of what was written."""
         if self.refs:
             if self.opaque:  # its numbers are another text's
-                raise NotPlainError("one object in two places")
+                raise UnwritableError("one object in two places")
             spans = sorted({self.spans[span] for _, span in self.refs})  # numbers are in the order of the text
             numbers = {span: number for number, span in enumerate(spans, 1)}
             for (start, end), number in numbers.items():
@@ -137,7 +137,7 @@ class _Writer:
         """Append the value as JSON: lists as lists, other types than JSON's as objects with one key."""
         self.parts += 1
         if self.parts > MAX_PARTS or self.depth > MAX_DEPTH:
-            raise NotPlainError("too large")
+            raise UnwritableError("too large")
         kind = type(value)
         if kind is str:
             self._add_chars(len(value))
@@ -148,7 +148,7 @@ class _Writer:
             self.out.append("true" if value else "false")
         elif kind is int:
             if value.bit_length() > MAX_BITS:
-                raise NotPlainError("too large")
+                raise UnwritableError("too large")
             self.out.append(repr(value))
         elif kind is float:
             self.out.append(f'{{"float":"{value!r}"}}')
@@ -169,7 +169,7 @@ class _Writer:
             self.opaque = True
             self.out.append(json.dumps(value.tree, separators=(",", ":"), ensure_ascii=True))
         elif self.plain:
-            raise NotPlainError(f"a {kind.__name__}")
+            raise UnwritableError(f"a {kind.__name__}")
         elif (named := objects.write_by_name(value)) is not None:
             self.out.append(named)
         elif not self._refer(value):
@@ -180,7 +180,7 @@ class _Writer:
 
     def _write_container(self, value: Any, kind: type) -> None:
         if len(value) > MAX_PARTS:
-            raise NotPlainError("too large")
+            raise UnwritableError("too large")
         if kind is tuple:
             self._write_parts("tuple", value)
             return
@@ -251,7 +251,7 @@ class _Writer:
         if span is None or self.plain:
             return False
         if self.in_set:  # the order of a set's items depends on their texts, and these on the numbers
-            raise NotPlainError("one object in two places")
+            raise UnwritableError("one object in two places")
         self.refs.append((len(self.out), span))
         self.out.append("")
         return True
@@ -259,7 +259,7 @@ class _Writer:
     def _add_chars(self, chars: int) -> None:
         self.chars += chars
         if self.chars > MAX_CHARS:
-            raise NotPlainError("too large")
+            raise UnwritableError("too large")
 
 
 _PLAIN_TAGS = frozenset(("float", "bytes", "range", "dict", "tuple", "set", "frozenset"))

@@ -37,7 +37,7 @@ class ModuleSources:
         return self._found[name]
 
     def find_closure(self, module: Module) -> dict[str, Module]:
-        """The modules that may be imported when this one is, and with its functions; by name, in order.
+        """The modules that this one or its functions may import, and itself; by name, in order.
 
         Raises ExcludedError where they are too large.
         """

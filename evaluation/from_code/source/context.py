@@ -15,7 +15,7 @@ from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.fitting import PromptPiece, select_pieces
 from evaluation.from_code.source.imported import describe_imported
-from evaluation.from_code.source.imports import format_imports, list_names_outside_imports, walk_binding, walk_bodies
+from evaluation.from_code.source.imports import format_imports, list_names_bound_at_runtime, walk_binding, walk_bodies
 from evaluation.from_code.source.outline import find_first_line, outline_own_class, read_source, shorten_statement
 from evaluation.from_code.source.project import Project
 from evaluation.source import is_type_checking, list_bound_names, parse
@@ -148,7 +148,7 @@ def _find_globals(function: ProjectFunction, names: set[str]) -> Iterator[Prompt
     module = function.module
     outer = {id(node) for node, _line in _find_enclosing(function)} | {id(function.node)}
     for node in module.tree.body:
-        wanted = list_names_outside_imports(node) & names
+        wanted = list_names_bound_at_runtime(node) & names
         if not wanted or id(node) in outer:
             continue
         for each in walk_binding(node, wanted):

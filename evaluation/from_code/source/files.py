@@ -27,7 +27,7 @@ def iterate_source_files(
     """The source files in a folder and below, by path.
 
     What is skipped is added to `skipped` with the reason: a file, or a folder that holds Python files, by its path from
-    `root`. Of what git ignores by `rules`, modules are source too, since a build makes some, but not local settings and
+    `root`. Modules that git ignores by `rules` are source too, since a build makes some, but not local settings and
     secrets: tasks store the source of the modules that they need.
     """
     for current, folders, files in os.walk(folder):

@@ -57,7 +57,7 @@ class ProjectFunction:
             return "function"
         if self.node.name == "__init__":
             return "constructor"
-        names = list(map(name_decorator, self.node.decorator_list))
+        names = list(map(get_decorator_name, self.node.decorator_list))
         if any(name in ("property", "cached_property", "setter", "deleter", "getter") for name in names):
             return "property"
         return next((name for name in names if name in ("classmethod", "staticmethod")), "method")
@@ -65,7 +65,7 @@ class ProjectFunction:
     @property
     def is_wrapped(self) -> bool:
         """Whether it has a decorator that may change what callers see: recorded calls saw the function itself."""
-        return not {name_decorator(each) for each in self.node.decorator_list} <= _KEEPS_RESULTS
+        return not {get_decorator_name(each) for each in self.node.decorator_list} <= _KEEPS_RESULTS
 
     @property
     def first_line(self) -> int:
@@ -119,7 +119,7 @@ def _iterate_functions(
 
 
 def _find_exclusion(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    decorators = set(map(name_decorator, node.decorator_list))
+    decorators = set(map(get_decorator_name, node.decorator_list))
     if "overload" in decorators:
         return "is a declaration of an overload"
     if "abstractmethod" in decorators or all(map(_is_placeholder, node.body)):
@@ -134,7 +134,7 @@ def _find_exclusion(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return ""
 
 
-def name_decorator(decorator: ast.expr) -> str:
+def get_decorator_name(decorator: ast.expr) -> str:
     """The last name of a decorator: `cache` for @functools.cache and @cache()."""
     return ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
 

@@ -32,7 +32,7 @@ def format_imports(module: Module, names: set[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def list_names_outside_imports(node: ast.stmt) -> set[str]:
+def list_names_bound_at_runtime(node: ast.stmt) -> set[str]:
     """The names that a statement binds, none for a type-checking block."""
     return set() if is_type_checking(node) else list_bound_names(node) - {_FLAG}
 

@@ -29,7 +29,7 @@ _SOURCE = (".py", ".pyi", ".pyx", ".pxd", ".so", ".c", ".h", ".js", ".ts", ".css
 
 
 def looks_secret(path: str, is_ignored: bool = False) -> bool:
-    """Whether a file's name says that it holds a secret. Of files that git ignores source and settings count too."""
+    """Whether a file's name says that it holds a secret. Among ignored files, source and settings count too."""
     name = path.rpartition("/")[2].lower()
     if name.endswith(_SOURCE) and not is_ignored:
         return False

@@ -78,9 +78,9 @@ class Cpp(Language):
 
     def write_type(self, kind: Type) -> str:
         """The type as a declaration writes it."""
-        if kind.kind in _SIMPLE:
-            return _SIMPLE[kind.kind]
-        return f"{_GENERIC[kind.kind]}<{', '.join(map(self.write_type, kind.parts))}>"
+        if kind.name in _SIMPLE:
+            return _SIMPLE[kind.name]
+        return f"{_GENERIC[kind.name]}<{', '.join(map(self.write_type, kind.parts))}>"
 
     def write_text(self, value: str) -> str:
         """A literal of a string."""
@@ -113,7 +113,7 @@ class Cpp(Language):
         bare = isinstance(value, list | tuple | dict) and value
         return self._braces(value, kind) if bare else self.write_literal(value, kind)
 
-    def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
+    def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement. A `main` of the answer is an ordinary function, which nobody calls."""
         names = [f"a{position}" for position in range(len(signature.parameters))]
         reads = "".join(
@@ -121,14 +121,14 @@ class Cpp(Language):
             for name, parameter in zip(names, signature.parameters, strict=True)
         )
         call = f"::{signature.name}({', '.join(names)});"
-        if signature.returns.kind == "none":
+        if signature.returns.name == "none":
             call += "\n    auto result = std::nullopt;"
         else:
             call = f"{self.write_type(signature.returns)} result = {call}"
         answer = f'#define main bassline_answer_main\n#line 1\n{program}\n\n#include "entry.hpp"\n'
         return {"answer.cpp": answer, "entry.hpp": _ENTRY.format(reads=reads, call=call)}
 
-    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+    def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of: the test has `main`."""
         return {"answer.cpp": f"{program}\n{test}"}
 
@@ -150,14 +150,14 @@ class Cpp(Language):
                 f"throw std::runtime_error({self.write_text(case.raises)})"
                 if case.raises
                 else "return"
-                if signature.returns.kind == "none"
+                if signature.returns.name == "none"
                 else f"return {self.write_form(case.result, signature.returns)}"
             )
             lines.append(f"  if ({' && '.join(given) or 'true'}) {answer};")
         return "\n".join([*lines, '  throw std::logic_error("no case has these arguments");', "}"]) + "\n"
 
     def _head(self, signature: Signature) -> str:
-        returns = "void" if signature.returns.kind == "none" else self.write_type(signature.returns)
+        returns = "void" if signature.returns.name == "none" else self.write_type(signature.returns)
         parameters = [f"{self.write_type(each.type)} {each.name}" for each in signature.parameters]
         return f"{returns} {signature.name}({', '.join(parameters)}) {{\n"
 

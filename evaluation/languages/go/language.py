@@ -92,16 +92,16 @@ class Go(Language):
 
     def write_type(self, kind: Type) -> str:
         """The type as a declaration writes it. Raises UnsupportedError for none, which is not a type in Go."""
-        if kind.kind in _SIMPLE:
-            return _SIMPLE[kind.kind]
+        if kind.name in _SIMPLE:
+            return _SIMPLE[kind.name]
         parts = [self.write_type(part) for part in kind.parts]
-        if kind.kind == "list":
+        if kind.name == "list":
             return f"[]{parts[0]}"
-        if kind.kind == "dict":
+        if kind.name == "dict":
             return f"map[{parts[0]}]{parts[1]}"
-        if kind.kind == "optional":
+        if kind.name == "optional":
             return f"*{parts[0]}"
-        if kind.kind == "none":
+        if kind.name == "none":
             raise UnsupportedError("none as the type of a value")
         if _is_array(kind):
             return f"[{len(parts)}]{parts[0]}"
@@ -139,9 +139,9 @@ class Go(Language):
         return "{" + ", ".join(rows) + "}"
 
     def _item(self, value: object, kind: Type) -> str:
-        return self._items(value, kind) if kind.kind in ("list", "tuple", "dict") else self.write_literal(value, kind)
+        return self._items(value, kind) if kind.name in ("list", "tuple", "dict") else self.write_literal(value, kind)
 
-    def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
+    def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement."""
         args = [f"bassline_a{position}" for position in range(len(signature.parameters))]
         steps = []
@@ -149,10 +149,10 @@ class Go(Language):
             steps += ["bassline_r.Skip()", f"{arg} := {self._codec(each.type)}.Read(bassline_r)"]
         returns = signature.returns
         call = f"{signature.name}({', '.join(args)})"
-        results = [f"bassline_v{position}" for position in range(len(returns.parts) if returns.kind == "tuple" else 1)]
-        if returns.kind == "none":
+        results = [f"bassline_v{position}" for position in range(len(returns.parts) if returns.name == "tuple" else 1)]
+        if returns.name == "none":
             steps += [call, 'bassline_w.Put("null")']
-        elif returns.kind == "tuple":
+        elif returns.name == "tuple":
             steps += [f"{', '.join(results)} := {call}", *self._written(returns.parts, results)]
         else:
             steps += [f"{results[0]} := {call}", f"{self._codec(returns)}.Write(bassline_w, {results[0]})"]
@@ -166,17 +166,17 @@ class Go(Language):
         ]
         return {"program.go": program, "driver.go": "\n".join(lines) + "\n"}
 
-    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+    def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of: the test has functions for `go test`."""
         names = _TEST.findall(test)
         tests = ", ".join(f'{{Name: "{name}", F: {name}}}' for name in names)
         return {"program.go": f"{program}\n{test}", "driver.go": _TESTING % tests}
 
     def _codec(self, kind: Type) -> str:
-        if kind.kind in _SIMPLE_CODECS:
-            return f"bassline_wire.{_SIMPLE_CODECS[kind.kind]}"
-        if kind.kind in _GENERIC_CODECS:
-            return f"bassline_wire.{_GENERIC_CODECS[kind.kind]}({', '.join(map(self._codec, kind.parts))})"
+        if kind.name in _SIMPLE_CODECS:
+            return f"bassline_wire.{_SIMPLE_CODECS[kind.name]}"
+        if kind.name in _GENERIC_CODECS:
+            return f"bassline_wire.{_GENERIC_CODECS[kind.name]}({', '.join(map(self._codec, kind.parts))})"
         name = self.write_type(kind)
         is_array = _is_array(kind)
         fields = [f"v[{position}]" if is_array else f"v.V{position}" for position in range(len(kind.parts))]
@@ -220,15 +220,15 @@ class Go(Language):
     def _typed(self, form: object, kind: Type) -> str:
         """A literal that has its type without context."""
         text = self.write_form(form, kind)
-        return f"({self.write_type(kind)})({text})" if not kind.parts or kind.kind == "optional" else text
+        return f"({self.write_type(kind)})({text})" if not kind.parts or kind.name == "optional" else text
 
     def _outcome(self, case: JsonCase, returns: Type) -> str:
         if case.raises:
             return f"panic({self.write_text(case.raises)})"
-        if returns.kind == "none":
+        if returns.name == "none":
             return "return"
         value = from_json(case.result, returns)
-        if returns.kind == "tuple" and isinstance(value, tuple):
+        if returns.name == "tuple" and isinstance(value, tuple):
             return f"return {', '.join(self.write_items(value, returns))}"
         return f"return {self.write_literal(value, returns)}"
 
@@ -238,9 +238,9 @@ class Go(Language):
 
     def _returns(self, kind: Type) -> str:
         """A tuple is returned as several results."""
-        if kind.kind == "none":
+        if kind.name == "none":
             return ""
-        if kind.kind == "tuple":
+        if kind.name == "tuple":
             return f" ({', '.join(map(self.write_type, kind.parts))})"
         return f" {self.write_type(kind)}"
 

@@ -27,7 +27,7 @@ import javax.tools.ToolProvider;
  * Compiles program.java in the current folder and writes the name of the class that has the function into `entry`.
  *
  * Packages that an editor would import are imported, a function without a class gets one, and a public class may have
- * any name. Every line keeps its number. No annotation processor runs. A signature of a name alone is of a program that
+ * any name. Every line keeps its number. No annotation processor runs. A signature of one name means a program that
  * its test is part of: the last class with that method counts, and Pair.java is compiled with it.
  */
 final class Build {

@@ -51,7 +51,7 @@ class Java(Language):
 
     def write_type(self, kind: Type) -> str:
         """The type as a declaration writes it. Raises UnsupportedError for none, which is not a type in Java."""
-        return _SIMPLE.get(kind.kind) or _get_boxed_type(kind)
+        return _SIMPLE.get(kind.name) or _get_boxed_type(kind)
 
     def write_text(self, value: str) -> str:
         """A literal of a string."""
@@ -69,12 +69,12 @@ class Java(Language):
         items = self.write_items(value, kind)
         return f"List.of({', '.join(items)})" if "null" not in items else _write_nullable(items)
 
-    def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
+    def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement."""
         lines = [signature.name, *(str(each.type) for each in signature.parameters), str(signature.returns)]
         return {"program.java": program, "signature": "\n".join(lines) + "\n"}
 
-    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+    def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of: the test has the last class with `main`."""
         return {"program.java": f"{program}\n{test}", "signature": "main\n", "Pair.java": PAIR}
 
@@ -96,7 +96,7 @@ class Java(Language):
             ]
         lines.append(self._head(signature).rstrip("\n"))
         lines.append(f"        List<Object> given = Arrays.<Object>asList({given});")
-        leaving = "{{ result{0}(); return; }}" if signature.returns.kind == "none" else "return result{0}();"
+        leaving = "{{ result{0}(); return; }}" if signature.returns.name == "none" else "return result{0}();"
         lines += [f"        if (given.equals(args{n}())) {leaving.format(n)}" for n in range(len(cases))]
         lines += ['        throw new IllegalArgumentException("no case has these arguments");', "    }", "}"]
         return "\n".join(lines) + "\n"
@@ -104,26 +104,26 @@ class Java(Language):
     def _outcome(self, case: JsonCase, returns: Type) -> str:
         if case.raises:
             return f"throw new RuntimeException({self.write_text(case.raises)});"
-        return "" if returns.kind == "none" else f"return {self.write_form(case.result, returns)};"
+        return "" if returns.name == "none" else f"return {self.write_form(case.result, returns)};"
 
     def _head(self, signature: Signature) -> str:
         parameters = ", ".join(f"{self.write_type(each.type)} {each.name}" for each in signature.parameters)
         return f"    public static {self._returns(signature)} {signature.name}({parameters}) {{\n"
 
     def _returns(self, signature: Signature) -> str:
-        return "void" if signature.returns.kind == "none" else self.write_type(signature.returns)
+        return "void" if signature.returns.name == "none" else self.write_type(signature.returns)
 
 
 def _get_boxed_type(kind: Type) -> str:
     """The type in the brackets of another, where Java allows no primitive type."""
-    if kind.kind in _BOXED:
-        return _BOXED[kind.kind]
-    if kind.kind == "none":
+    if kind.name in _BOXED:
+        return _BOXED[kind.name]
+    if kind.name == "none":
         raise UnsupportedError("none as the type of a value")
     parts = [_get_boxed_type(part) for part in kind.parts]
-    if kind.kind == "dict":
+    if kind.name == "dict":
         return f"Map<{parts[0]}, {parts[1]}>"
-    if kind.kind == "optional":
+    if kind.name == "optional":
         return parts[0]
     return f"List<{parts[0] if len(set(parts)) == 1 else 'Object'}>"
 

@@ -46,14 +46,14 @@ class JavaScript(Language):
 
     def write_type(self, kind: Type) -> str:
         """The type as JSDoc writes it."""
-        if kind.kind in _SIMPLE:
-            return _SIMPLE[kind.kind]
+        if kind.name in _SIMPLE:
+            return _SIMPLE[kind.name]
         parts = [self.write_type(part) for part in kind.parts]
-        if kind.kind == "list":
+        if kind.name == "list":
             return f"({parts[0]})[]" if "|" in parts[0] else f"{parts[0]}[]"
-        if kind.kind == "tuple":
+        if kind.name == "tuple":
             return f"[{', '.join(parts)}]"
-        if kind.kind == "dict":
+        if kind.name == "dict":
             return self.write_dict_type(*parts)
         return f"{parts[0]} | null"
 
@@ -78,7 +78,7 @@ class JavaScript(Language):
             return f"{{{', '.join(items)}}}"
         return f"[{', '.join(self.write_items(value, kind))}]"
 
-    def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
+    def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement: the text of driver.js with the signature, and the program."""
         facts = {
             "name": signature.name,
@@ -88,7 +88,7 @@ class JavaScript(Language):
         head = f"const SIGNATURE = {json.dumps(facts)};\nconst prepared = {self.SCRIPT};\n"
         return {"driver.cjs": f'"use strict";\n{head}{_DRIVER}', "answer.js": program}
 
-    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+    def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of."""
         return {"driver.cjs": f"{program}\n{test}"}
 
@@ -140,7 +140,7 @@ def _format_key(key: object) -> str:
 
 
 def _nest_type(kind: Type) -> list[Any]:
-    return [kind.kind, *map(_nest_type, kind.parts)]
+    return [kind.name, *map(_nest_type, kind.parts)]
 
 
 LANGUAGE = JavaScript

@@ -75,14 +75,14 @@ class Rust(Language):
 
     def write_type(self, kind: Type) -> str:
         """The type as a declaration writes it. Raises UnsupportedError for keys and tuples that Rust cannot express."""
-        if kind.kind in _SIMPLE:
-            return _SIMPLE[kind.kind]
+        if kind.name in _SIMPLE:
+            return _SIMPLE[kind.name]
         parts = [self.write_type(part) for part in kind.parts]
-        if kind.kind == "list":
+        if kind.name == "list":
             return f"Vec<{parts[0]}>"
-        if kind.kind == "optional":
+        if kind.name == "optional":
             return f"Option<{parts[0]}>"
-        if kind.kind == "dict":
+        if kind.name == "dict":
             if parts[0] == "f64":
                 raise UnsupportedError("a dict with float keys")
             return f"HashMap<{parts[0]}, {parts[1]}>"
@@ -113,7 +113,7 @@ class Rust(Language):
         items = self.write_items(value, kind)
         return _format_tuple(items) if isinstance(value, tuple) else f"vec![{', '.join(items)}]"
 
-    def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
+    def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement. The answer is a module, so that a `main` of its own is an ordinary function."""
         names = [f"a{position}" for position in range(len(signature.parameters))]
         reads = "".join(
@@ -121,14 +121,14 @@ class Rust(Language):
             for name, parameter in zip(names, signature.parameters, strict=True)
         )
         call = f"super::{signature.name}({', '.join(names)})"
-        if signature.returns.kind == "none":
+        if signature.returns.name == "none":
             call += ";\n    let result = None::<()>"
         else:
             call = f"let result: {self.write_type(signature.returns)} = {call}"
         entry = _ENTRY.format(reads=reads, call=call)
         return {"main.rs": _MAIN, "answer.rs": program + _LAST, "entry.rs": entry}
 
-    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+    def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of: the test has `main`."""
         return {"main.rs": f"{program}\n{test}"}
 
@@ -153,7 +153,7 @@ class Rust(Language):
                 f"panic!({_quote(case.raises)})"
                 if case.raises
                 else "return"
-                if signature.returns.kind == "none"
+                if signature.returns.name == "none"
                 else f"return {self.write_form(case.result, signature.returns)}"
             )
             lines.append(f"    if {' && '.join(given) or 'true'} {{ {answer}; }}")
@@ -161,7 +161,7 @@ class Rust(Language):
 
     def _head(self, signature: Signature) -> str:
         parameters = [f"{each.name}: {self.write_type(each.type)}" for each in signature.parameters]
-        returns = "" if signature.returns.kind == "none" else f" -> {self.write_type(signature.returns)}"
+        returns = "" if signature.returns.name == "none" else f" -> {self.write_type(signature.returns)}"
         return f"fn {signature.name}({', '.join(parameters)}){returns} {{\n"
 
 
@@ -180,7 +180,7 @@ def _format_uses(signature: Signature) -> str:
 
 
 def _is_holding(wanted: str, kind: Type) -> bool:
-    return kind.kind == wanted or any(_is_holding(wanted, part) for part in kind.parts)
+    return kind.name == wanted or any(_is_holding(wanted, part) for part in kind.parts)
 
 
 def _write_equality(name: str, kind: Type, value: str) -> str:

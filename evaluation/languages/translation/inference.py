@@ -58,21 +58,21 @@ def unify(one: Type, other: Type) -> Type:
         return other if one == UNKNOWN else one
     if one == other:
         return one
-    kinds = {one.kind, other.kind}
+    kinds = {one.name, other.name}
     if "none" in kinds or "optional" in kinds:
-        inner = [part.item if part.kind == "optional" else part for part in (one, other) if part.kind != "none"]
+        inner = [part.item if part.name == "optional" else part for part in (one, other) if part.name != "none"]
         return Type("optional", (find_common_type(inner),))
     if kinds == {"int", "float"}:
         return Type("float")
-    if one.kind != other.kind or not one.parts:
+    if one.name != other.name or not one.parts:
         raise MixedError(_SEVERAL_TYPES)
     if len(one.parts) != len(other.parts):
         raise MixedError(_LENGTHS)
-    return Type(one.kind, tuple(map(unify, one.parts, other.parts)))
+    return Type(one.name, tuple(map(unify, one.parts, other.parts)))
 
 
 def infer_annotation_type(node: ast.expr | None) -> Type:
-    """The type that an annotation names, as far as it does. Raises LeftOutError for a union and an open tuple."""
+    """The type an annotation names, as far as it does. Raises UntranslatableError for mixed unions and open tuples."""
     if isinstance(node, ast.Constant):
         return Type("none") if node.value is None else UNKNOWN
     if isinstance(node, ast.Name):
@@ -109,8 +109,8 @@ def _close_type(kind: Type) -> Type:
     """The type with a simple type for every part that no value shows."""
     if kind == UNKNOWN:
         return Type("int")
-    if kind.kind == "dict" and kind.parts[0] == UNKNOWN:
+    if kind.name == "dict" and kind.parts[0] == UNKNOWN:
         return Type("dict", (Type("str"), _close_type(kind.parts[1])))
-    if kind.kind == "dict" and kind.parts[0].kind not in ("bool", "int", "float", "str"):
+    if kind.name == "dict" and kind.parts[0].name not in ("bool", "int", "float", "str"):
         raise UntranslatableError("a dict whose keys are not simple values")
-    return Type(kind.kind, tuple(map(_close_type, kind.parts)))
+    return Type(kind.name, tuple(map(_close_type, kind.parts)))

@@ -54,7 +54,7 @@ def _build_wrong_case(case: JsonCase, kind: Type) -> JsonCase:
     if case.raises:
         return replace(case, raises="", result=to_json(_build_any_value(kind), kind))
     other = _build_other_value(from_json(case.result, kind), kind)
-    if other is None and kind.kind == "none":
+    if other is None and kind.name == "none":
         return replace(case, raises="Error")
     return replace(case, result=to_json(other, kind))
 
@@ -71,26 +71,26 @@ def _build_any_value(kind: Type) -> Json:
         "dict": {},
         "optional": None,
     }
-    return tuple(map(_build_any_value, kind.parts)) if kind.kind == "tuple" else simple.get(kind.kind)
+    return tuple(map(_build_any_value, kind.parts)) if kind.name == "tuple" else simple.get(kind.name)
 
 
 def _build_other_value(value: Json, kind: Type) -> Json:
     """A value of the type that is not equal to this one; None of type none has none."""
-    if kind.kind == "optional":
+    if kind.name == "optional":
         return _build_any_value(kind.item) if value is None else _build_other_value(value, kind.item)
-    if kind.kind == "bool":
+    if kind.name == "bool":
         return not value
-    if kind.kind == "int":
+    if kind.name == "int":
         return value - 1 if value > 0 else value + 1
-    if kind.kind == "float":
+    if kind.name == "float":
         return 0.5 if not math.isfinite(value) else value / 2 if abs(value) > 1 else value + 1.5
-    if kind.kind == "str":
+    if kind.name == "str":
         return f"{value}x"
-    if kind.kind == "tuple":
+    if kind.name == "tuple":
         return (_build_other_value(value[0], kind.parts[0]), *value[1:])
-    if kind.kind == "list":
+    if kind.name == "list":
         return [*value[:-1], _build_other_value(value[-1], kind.item)] if value else [_build_any_value(kind.item)]
-    if kind.kind == "dict":
+    if kind.name == "dict":
         if not value:
             return {_build_any_value(kind.parts[0]): _build_any_value(kind.parts[1])}
         key = next(iter(value))

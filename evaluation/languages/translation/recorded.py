@@ -34,7 +34,7 @@ def recorder(function):
             row = {{}}
             try:
                 row["call"] = values.write_plain((args, kwargs))
-            except values.NotPlainError as reason:
+            except values.UnwritableError as reason:
                 row["refused"] = str(reason)
             if len(calls) < {limit}:
                 calls.append(row)
@@ -45,7 +45,7 @@ def recorder(function):
                 raise
             try:
                 row["returned"] = values.write_plain(result)
-            except values.NotPlainError as reason:
+            except values.UnwritableError as reason:
                 row["refused"] = str(reason)
             return result
         space = dict(function.__globals__)

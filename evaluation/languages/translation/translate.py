@@ -168,7 +168,7 @@ def _rename_parameters(signature: Signature, language: Language) -> Signature:
 
 
 def _build_cases(source: TranslationSource, signature: Signature, language: Language) -> list[JsonCase]:
-    """The calls as cases, without values that the language cannot hold. Raises LeftOutError where too many are lost."""
+    """The calls as cases, without values the language cannot hold. Raises UntranslatableError if too many are lost."""
     found: dict[str, list[JsonCase]] = {}
     reason = "no case"
     tolerance = source.tolerance if "float" in str(signature.returns) else None
@@ -209,7 +209,7 @@ def translate(
     every = list(tasks)
     found = [Translation(language.name) for language, _ in languages]
 
-    def source_of(task: Task) -> TranslationSource | str:
+    def try_read_source(task: Task) -> TranslationSource | str:
         try:
             return read_source(sandbox, task)
         except UntranslatableError as reason:
@@ -217,12 +217,12 @@ def translate(
 
     with ThreadPoolExecutor(workers, "translate") as executor:
         sources: list[TranslationSource | str] = []
-        for source in executor.map(source_of, every):
+        for source in executor.map(try_read_source, every):
             sources.append(source)
             on_task("recording", len(sources), len(every))
         for translation, (language, toolchain) in zip(found, languages, strict=True):
 
-            def one(
+            def translate_one(
                 source: TranslationSource | str, language: Language = language, toolchain: Toolchain = toolchain
             ) -> Task | UntranslatableError | str:
                 if isinstance(source, str):
@@ -234,7 +234,7 @@ def translate(
                 assert task.signature is not None
                 return oracles.find_oracle_failure(sandbox, language, toolchain, task.signature, task.cases) or task
 
-            for done, (task, made) in enumerate(zip(every, executor.map(one, sources), strict=True), start=1):
+            for done, (task, made) in enumerate(zip(every, executor.map(translate_one, sources), strict=True), start=1):
                 if isinstance(made, Task):
                     translation.tasks.append(made)
                 elif isinstance(made, str):

@@ -32,7 +32,7 @@ class TypeScript(JavaScript):
         """The type of an object with such properties."""
         return f"Record<{'number' if key == 'number' else 'string'}, {item}>"
 
-    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+    def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of."""
         return {"driver.cjs": _START.format(self.SCRIPT), "answer.ts": f"{program}\n{test}"}
 

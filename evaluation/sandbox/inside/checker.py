@@ -19,7 +19,7 @@ from collections.abc import Generator
 from typing import Any, NoReturn
 
 from evaluation.sandbox.inside import codec, exceptions
-from evaluation.sandbox.inside.exceptions import TEXT_LIMIT, Raised
+from evaluation.sandbox.inside.exceptions import TEXT_LIMIT, ExceptionFacts
 from evaluation.sandbox.inside.plain import CodecError, as_list
 from evaluation.sandbox.inside.shared import SharedObjects
 
@@ -40,7 +40,7 @@ class Proxy:
     def __init__(self, names: dict[str, Any]) -> None:
         self.calls = 0
         self.fatal: tuple[str, str] | None = None
-        self.raised: tuple[BaseException, Raised] | None = None
+        self.raised: tuple[BaseException, ExceptionFacts] | None = None
         self.returned: list[Any] = []
         self._names = names
         self._messages = 0

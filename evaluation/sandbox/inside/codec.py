@@ -54,7 +54,7 @@ def decode(form: Any, shared: SharedObjects | None = None) -> Any:
 def encode_changes(shared: SharedObjects) -> list[list[Any]]:
     """Return [number, form] of each object whose content changed since the last mark.
 
-    The side that owns the objects also numbers parts of them that are not plain data; on the other side such parts
+    The side that owns iterators also numbers parts of them that are not plain data; on the other side such parts
     raise CodecError.
     """
     changes: list[list[Any]] = []
@@ -150,7 +150,7 @@ class OpaquePart:
     """A part of the candidate's that is not plain data, in an object that the test passed; equal to no value."""
 
 
-class _Walk:
+class _ValueLimits:
     """The limits of one value."""
 
     def __init__(self, shared: SharedObjects) -> None:
@@ -165,7 +165,7 @@ class _Walk:
             raise CodecError(f"the value is nested deeper than {MAX_DEPTH}")
 
 
-class _Encoder(_Walk):
+class _Encoder(_ValueLimits):
     """Encodes one value. `number_all`: on the owning side, parts that are not plain data cross as numbers."""
 
     def __init__(self, shared: SharedObjects, number_all: bool) -> None:
@@ -234,7 +234,7 @@ def _is_iterator(kind: type) -> bool:
     return hasattr(kind, "__next__") and hasattr(kind, "__iter__")
 
 
-class _Decoder(_Walk):
+class _Decoder(_ValueLimits):
     """Decodes one value; the guest may send any JSON."""
 
     def walk(self, form: Any, depth: int) -> Any:

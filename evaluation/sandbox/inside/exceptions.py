@@ -26,7 +26,7 @@ class CandidateError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class ExceptionFacts:
     """An exception as the guest describes it; the candidate can forge all of it."""
 
     name: str
@@ -90,16 +90,16 @@ def _encode_form(value: Any, shared: SharedObjects) -> Any:
     return form
 
 
-def parse_exception(reply: Mapping[str, Any]) -> Raised | None:
+def parse_exception(reply: Mapping[str, Any]) -> ExceptionFacts | None:
     """Return the exception described in a reply, None where there is none."""
     facts = reply.get("exc")
     if type(facts) is not list or len(facts) != 4 or any(type(fact) is not str for fact in facts):
         return None
     name, builtin, text, trace = (fact[:TEXT_LIMIT] for fact in facts)
-    return Raised(name, builtin, text, trace, reply.get("classes"), reply.get("args"), reply.get("state"))
+    return ExceptionFacts(name, builtin, text, trace, reply.get("classes"), reply.get("args"), reply.get("state"))
 
 
-def rebuild(raised: Raised, names: Mapping[str, Any], shared: SharedObjects) -> BaseException:
+def rebuild(raised: ExceptionFacts, names: Mapping[str, Any], shared: SharedObjects) -> BaseException:
     """Return the exception to raise in the test, of the first of its classes that exists in this process.
 
     These are builtin classes, classes of standard modules loaded here, and classes among `names`, which the prompt
@@ -118,7 +118,7 @@ def rebuild(raised: Raised, names: Mapping[str, Any], shared: SharedObjects) -> 
     return error
 
 
-def _known_class(raised: Raised, names: Mapping[str, Any]) -> tuple[type[BaseException] | None, bool]:
+def _known_class(raised: ExceptionFacts, names: Mapping[str, Any]) -> tuple[type[BaseException] | None, bool]:
     classes = raised.classes if type(raised.classes) is list else []
     for position, entry in enumerate([*classes[:_CLASSES], ["builtins", raised.builtin]]):
         if type(entry) is not list or len(entry) != 2 or any(type(word) is not str for word in entry):

@@ -96,7 +96,7 @@ def _rules(trees: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, int]]
             continue
         if Path(tree).is_dir() and any(path.startswith(tree.rstrip("/") + "/") for path in hidden):
             # Landlock cannot exclude a folder from a tree, so its siblings are allowed one by one. Their parent cannot
-            # be listed then; `importlib` uses the listing that it cached before (see `list_import_path`).
+            # be listed then; `importlib` uses the listing that it cached before (see `cache_import_folders`).
             rules.extend(_rules([str(entry) for entry in Path(tree).iterdir()], hidden))
         elif Path(tree).is_dir():
             rules.append((tree, _READ_FILE | _READ_DIR))
@@ -117,7 +117,7 @@ def _add_rule(ruleset: int, path: str, allowed: int) -> None:
         os.close(descriptor)
 
 
-def list_import_path() -> None:
+def cache_import_folders() -> None:
     """Let importlib list the folders on sys.path now; it caches the lists while their modification times stay."""
     with contextlib.suppress(ImportError):
         importlib.import_module("no_such_module_in_any_folder")

@@ -1,6 +1,6 @@
 """The tester: runs a project's own tests with pytest, on a module that holds an untrusted answer.
 
-Test and answer share this process, so the answer could forge the verdict (trust: in-guest). Forging is made hard: The
+Test and answer share this process, so the answer could forge the verdict (trust: in-guest). Forging is made hard: the
 outcome of each test leaves through a pipe, in frames that carry a number and a secret that the process got after it
 was confined. Tests that must fail run among the others, under names like theirs: if one of them passes, something has
 patched the runner. What an exit code or a printed text says counts for nothing.
@@ -31,7 +31,7 @@ _OPTIONS = (
 _FLAGS = (
     "--doctest-modules", "--doctest-continue-on-failure", "--doctest-ignore-import-errors", "--pyargs", "--noconftest",
 )  # fmt: skip
-_OPTION_OF = {"--asyncio-mode": "pytest_asyncio", "--ds": "pytest_django", "--dc": "pytest_django"}
+_PLUGIN_OF_OPTION = {"--asyncio-mode": "pytest_asyncio", "--ds": "pytest_django", "--dc": "pytest_django"}
 _TEXT_LIMIT = 2000
 _codes: dict[str, types.CodeType] = {}
 
@@ -102,7 +102,7 @@ def _select_usable_options(options: Sequence[str]) -> list[str]:
     words = iter(options)
     for word in words:
         value = [next(words, "")] if word.startswith("-") and word not in _FLAGS else []
-        plugin = _OPTION_OF.get(word, value[0] if word == "-p" else "")
+        plugin = _PLUGIN_OF_OPTION.get(word, value[0] if word == "-p" else "")
         if not plugin or plugin.startswith("no:") or _is_there(plugin):
             usable += [word, *value]
     return usable

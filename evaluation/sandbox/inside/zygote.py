@@ -44,7 +44,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     _import_compiled(settings["judge_modules"])
-    hardening.list_import_path()
+    hardening.cache_import_folders()
     hardening.hide_machine()
     semaphores.install()
     role = importlib.import_module("evaluation.sandbox.inside." + settings["role"])

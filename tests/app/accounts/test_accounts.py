@@ -176,7 +176,7 @@ def test_a_session_ends_after_its_time_and_its_row_is_swept(client, ctx, monkeyp
     monkeypatch.setattr(users, "get_utc_time", lambda: later)
     assert client.get("/api/v1/runs").status_code == 401
     monkeypatch.setattr(retention, "get_utc_time", lambda: later + dt.timedelta(seconds=1))
-    retention.sweep(ctx)
+    retention.delete_expired(ctx)
     with ctx.database.read() as session:
         assert session.scalars(select(BrowserSession)).all() == []
 

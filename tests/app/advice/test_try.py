@@ -20,7 +20,7 @@ from app.background import jobs
 from app.background.models import BackgroundJob
 from app.background.work import handle_message
 from app.core.broker import queues
-from app.core.db.archives import read_archive
+from app.core.db.archives import read_project_archive
 from app.core.ports import SandboxGrader
 from app.core.states import JobState, RunState
 from app.datasets import service as datasets
@@ -89,12 +89,12 @@ def asking_for_tokens(ctx):
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["folder", "archive"])
 def test_from_the_form_to_the_report(ctx, project, tmp_path, monkeypatch, source):
-    ctx.make_grader = partial(SandboxGrader, (), partial(read_archive, ctx.database))
+    ctx.make_grader = partial(SandboxGrader, (), partial(read_project_archive, ctx.database))
     form = {"target": ["smollm2-135m"], "n": "2", "budget_s": "5", "minutes": "1"}
     if source == "folder":
         form |= {"path": str(project), "python": sys.executable}
     else:
-        if not Sandbox.detect().isolation.namespaces:
+        if not Sandbox.detect().tier.namespaces:
             pytest.skip("no bubblewrap here")
         monkeypatch.setenv("PIP_FIND_LINKS", str(build_wheels(tmp_path / "wheels")))
         monkeypatch.setenv("PIP_NO_INDEX", "1")

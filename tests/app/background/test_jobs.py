@@ -18,6 +18,7 @@ from app.background.work import handle_message, hold_command
 from app.cli.main import cli
 from app.core.broker import queues
 from app.core.errors import BadInputError, CancelledError, ConflictError
+from app.core.lazy_registry import LazyRegistry
 from app.core.states import JobState
 from app.jobs import reaper
 from app.jobs.embedded import EmbeddedWorkers
@@ -31,23 +32,24 @@ class CountWords(Handler):
 
     kind = "count_words"
 
-    def run(self, job, step):
+    def run(self, job, attempt):
         words = job.arguments["words"]
-        for number in range(step.cursor.get("next", 0), len(words)):
+        for number in range(attempt.cursor.get("next", 0), len(words)):
             if words[number] == "fault" and job.attempt < 2:
                 raise ValueError("a fault")
             if words[number] == "bad":
                 raise BadInputError("a word is bad: leave it out")
-            step.cursor["next"] = number + 1
-            step.report(number + 1, len(words), "words")
-            step.save()
+            attempt.cursor["next"] = number + 1
+            attempt.report(number + 1, len(words), "words")
+            attempt.save()
         return {"n": len(words)}
 
 
 @pytest.fixture(autouse=True)
 def one_line_in_the_registry(monkeypatch):
-    monkeypatch.setattr(handlers, "_loaded", {})
-    monkeypatch.setattr(handlers, "_loaders", [lambda: [*domains._import_handlers(), CountWords()]])
+    registry = LazyRegistry(lambda handler: handler.kind)
+    registry.register(lambda: [*domains._import_handlers(), CountWords()])
+    monkeypatch.setattr(handlers, "HANDLERS", registry)
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +92,7 @@ def test_a_new_kind_of_work_is_done_by_a_worker_and_shown_everywhere(ctx, monkey
 
 
 def test_equal_work_is_one_job_and_opened_again_it_goes_on(ctx, broker, monkeypatch):
-    monkeypatch.setattr(work, "TURN_S", 0.0)
+    monkeypatch.setattr(work, "JOB_TURN_S", 0.0)
     job_id = open_job(ctx, "a", "b", key="same")
     assert open_job(ctx, "a", "b", key="same") == job_id
     handle_message(ctx, job_id)
@@ -126,10 +128,10 @@ def test_a_running_job_that_is_cancelled_ends_after_its_step(ctx):
     job_id = open_job(ctx, "a")
 
     def do_job() -> None:
-        with work.hold_job(ctx, job_id) as step:
+        with work.hold_job(ctx, job_id) as attempt:
             jobs.cancel(ctx, job_id)
-            wait_for(lambda: step.lease.stop_reason is not None)
-            step.save()
+            wait_for(lambda: attempt.lease.stop_reason is not None)
+            attempt.save()
 
     with pytest.raises(CancelledError):
         do_job()
@@ -148,15 +150,15 @@ def test_a_process_that_stops_returns_its_job(ctx, broker):
 
 
 def test_what_only_a_command_can_do_is_a_job_that_no_worker_takes(ctx, broker):
-    with hold_command(ctx, "build_from_code", "project", "state") as step:
-        step.report(1, 3, "functions")
+    with hold_command(ctx, "build_from_code", "project", "state") as attempt:
+        attempt.report(1, 3, "functions")
         again = hold_command(ctx, "build_from_code", "project", "state")
         with pytest.raises(ConflictError, match="another process does this for project"), again:
             pytest.fail("two processes do the same")
-    assert job_of(ctx, step.job.id).state is JobState.FINISHED
-    with pytest.raises(ZeroDivisionError), hold_command(ctx, "build_from_code", "project", "state") as step:
+    assert job_of(ctx, attempt.job.id).state is JobState.FINISHED
+    with pytest.raises(ZeroDivisionError), hold_command(ctx, "build_from_code", "project", "state") as attempt:
         1 / 0  # noqa: B018
-    job = job_of(ctx, step.job.id)
+    job = job_of(ctx, attempt.job.id)
     assert (job.state, job.error) == (JobState.FAILED, "ZeroDivisionError: division by zero")
     with pytest.raises(ConflictError, match="give the command again"):
         jobs.retry(ctx, job.id)

@@ -287,7 +287,7 @@ def test_without_a_sandbox_nothing_is_decoded(bassline, ctx, engine):
 
 @pytest.mark.usefixtures("additions")
 def test_a_database_in_use_is_refused(bassline, ctx):
-    with EmbeddedWorkers(ctx, "eval", foreground=True):
+    with EmbeddedWorkers(ctx, "eval", pinned_only=True):
         result = CliRunner().invoke(cli, list(EVAL))
     assert result.exit_code == 1
     assert "is in use by bassline eval" in result.stderr

@@ -13,7 +13,7 @@ from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError
 from app.core.states import RunState, TaskState
 from app.jobs.embedded import EmbeddedWorkers
-from app.jobs.work import prepare
+from app.jobs.work import decode_interactive, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service as runs
 from app.runs import transitions
@@ -71,6 +71,36 @@ def test_no_more_are_decoded_together_than_the_setting_allows(ctx, ask, engine):
     decode_task(ctx, job(ctx, ids[0]).id)
     assert engine.most_together == 2
     assert [state(ctx, run_id) for run_id in ids] == [RunState.FINISHED] * 5
+
+
+@pytest.mark.parametrize(
+    ("places", "changes"), [(1, {}), (8, {"target": "qwen2.5-coder-0.5b", "budget_s": 5})], ids=["full", "other engine"]
+)
+def test_open_completions_wait_for_a_look_at_the_database_only_now_and_then(
+    ctx, ask, engine, monkeypatch, places, changes
+):
+    """Also while none can be claimed, because the batch is full or one for another engine comes first."""
+    monkeypatch.setattr(decode_interactive, "POLL_S", 1000.0)
+    reads, read, thread = [], ctx.database.read, threading.current_thread()
+
+    def record_read():
+        if threading.current_thread() is thread:  # leases have their own
+            reads.append("read")
+        return read()
+
+    def serve(requests, *_):
+        request = next(requests)
+        assert next(requests) is None
+        reads.clear()
+        assert [next(requests), next(requests), *reads] == [None, None]
+        yield 0, engine.generate(request)
+
+    monkeypatch.setattr(engine, "serve", serve)
+    monkeypatch.setattr(ctx.database, "read", record_read)
+    first, _ = ask("a"), ask("b", **changes)
+    ctx.settings = ctx.settings.model_copy(update={"completions_together": places})
+    decode_task(ctx, job(ctx, first).id)
+    assert state(ctx, first) is RunState.FINISHED
 
 
 def test_the_earliest_deadline_is_decoded_first(ctx, ask, engine):

@@ -12,9 +12,9 @@ from flask import Response
 
 from app.accounts.service import create_token
 from app.completions import waiting
+from app.core.caller_pool import CallerPool
 from app.core.errors import BusyError
 from app.core.events.bus import FIRST, MemoryBus
-from app.core.events.caller_pool import CallerPool
 from app.core.states import RunState, Scope
 from app.runs import event_stream, service
 from app.site.factory import create_app

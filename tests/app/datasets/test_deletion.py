@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from app.accounts.service import create_token
 from app.cli.main import cli
-from app.core.db.archives import read_archive, store_archives
+from app.core.db.archives import read_project_archive, store_project_archives
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import DatasetKind, Scope
 from app.datasets import service
@@ -38,14 +38,14 @@ def count(ctx, table) -> int:
 
 
 def test_a_dataset_goes_with_its_tasks_checks_and_the_archives_that_no_other_one_needs(ctx):
-    store_archives(ctx.database, {OWN: b"project", SHARED: b"packages"})
+    store_project_archives(ctx.database, {OWN: b"project", SHARED: b"packages"})
     mine, _other = store_dataset(ctx, "mine", OWN), store_dataset(ctx, "other", SHARED)
     with ctx.database.session() as session:
         session.add(DatasetCheck(dataset_id=mine, sandbox="bwrap", failed=[]))
     delete_dataset(ctx, mine)
     assert [count(ctx, table) for table in (Dataset, Task, DatasetCheck)] == [1, 1, 0]
-    assert read_archive(ctx.database, OWN) is None
-    assert read_archive(ctx.database, SHARED) == b"packages"
+    assert read_project_archive(ctx.database, OWN) is None
+    assert read_project_archive(ctx.database, SHARED) == b"packages"
     with pytest.raises(NotFoundError, match=str(mine)):
         delete_dataset(ctx, mine)
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from app.cli.main import cli
 from app.cli.stored_files import confirm_stored_files
-from app.core.db.archives import read_archive
+from app.core.db.archives import read_project_archive
 from app.core.ports import SandboxGrader
 from app.datasets import from_code, service
 from app.datasets.checking import check_solutions
@@ -349,7 +349,7 @@ def test_the_command_says_what_is_stored_and_leaves_out_what_git_ignores_or_look
     assert stored["left_out"]["data/server.key"] == "has a name that looks like a secret"
     assert stored["files"] == 2
     (task,) = service.require_dataset(ctx, "texts").tasks
-    archive = read_archive(ctx.database, task.project_tests["project"])
+    archive = read_project_archive(ctx.database, task.project_tests["project"])
     assert sorted(unpack(archive, task.project_tests["project"])) == ["test_texts.py", "texts.py"]
 
 

@@ -230,3 +230,5 @@ def test_sandbox_run_writes_the_verdict_on_a_python_program_as_json(bassline, tm
     program.write_text("print(1)\n")
     verdict = json.loads(bassline("sandbox", "run", str(program), "--json", "-").stdout)
     assert (verdict["status"], verdict["passed"], verdict["language"]) == ("passed", True, "python")
+    written = bassline("sandbox", "run", str(program), "--json", str(tmp_path / "verdict.json"))
+    assert (written.stdout[:5], json.loads((tmp_path / "verdict.json").read_text())["passed"]) == ("done ", True)

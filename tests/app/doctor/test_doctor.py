@@ -19,6 +19,7 @@ from app.core.db import migrate
 from app.core.db.database import Database
 from app.doctor import machine, service
 from app.doctor.finding import Finding, run_check
+from app.monitoring import health
 from decoding.models import fetch, manifest
 from tests.integration.servers import Postgres, Redis, free_port
 
@@ -166,14 +167,21 @@ def test_without_a_sandbox_no_run_can_work(typed, cached_demo, tmp_path):
 
 @pytest.mark.parametrize(
     ("revision", "status", "said"),
-    [("0032", "fail", "is older than what this version upgrades"), ("9999", "fail", "is newer than this version's")],
+    [
+        ("0032", "fail", "is older than what this version upgrades"),
+        ("9999", "fail", "is newer than this version's"),
+        ("0033_of_a_branch", "fail", "is newer than this version's"),
+    ],
 )
 def test_an_sqlite_database_at_another_schema_says_what_to_do(doctor, cached_demo, tmp_path, revision, status, said):
     database = Database(f"sqlite:///{tmp_path / 'data' / 'bassline.db'}")
     migrate.upgrade(database)
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+    fault = health.find_database_fault(database)
     database.dispose()
+    assert fault is not None
+    assert "upgrades from 0033 on" in fault or "a newer version of Bassline made this database" in fault
     code, found, _ = doctor(BASSLINE_CACHE_DIR=str(cached_demo))
     assert found["schema"][0] == status
     assert said in found["schema"][1]

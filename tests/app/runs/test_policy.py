@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
+from app.background import handlers
 from app.completions import service as completions
 from app.completions.policy import CompletionPolicy
 from app.completions.schemas import CompletionSpec
+from app.core.lazy_registry import LazyRegistry
 from app.runs import policy, service
 from app.runs.models import Run
 from app.runs.policy import EvaluationPolicy
@@ -47,7 +49,8 @@ def test_the_conditions_of_the_policies_share_the_runs_out(ctx, run_ids):
 
 
 def test_work_without_registered_policies_says_what_to_import(monkeypatch):
-    monkeypatch.setattr(policy, "_loaders", [])
-    monkeypatch.setattr(policy, "_loaded", [])
-    with pytest.raises(RuntimeError, match=r"import app\.domains"):
-        policy.list_policies()
+    monkeypatch.setattr(policy, "POLICIES", LazyRegistry(lambda each: each.name))
+    monkeypatch.setattr(handlers, "HANDLERS", LazyRegistry(lambda each: each.kind))
+    for find in (policy.list_policies, lambda: handlers.get_handler("import_samples")):
+        with pytest.raises(RuntimeError, match=r"import app\.domains"):
+            find()

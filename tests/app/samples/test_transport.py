@@ -87,7 +87,7 @@ def test_a_column_goes_where_it_is_declared_to_go():
 
 def test_documents_have_the_alias_and_any_stored_value():
     document = add_columns(Made, REST)(Empty)
-    assert document.of(Made(old=-1, young=2), elder=-1).model_dump() == {"elder": -1, "young": 2, "maybe": None}
+    assert document.from_row(Made(old=-1, young=2), elder=-1).model_dump() == {"elder": -1, "young": 2, "maybe": None}
 
 
 def test_files_have_the_column_s_name_and_refuse_damage():

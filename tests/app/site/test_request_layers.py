@@ -34,7 +34,7 @@ def test_responses_pass_the_layers_outwards(app):
         "flask_limiter._extension.__inject_headers",
         "app.web.http.security.set_headers",
         "app.web.http.request_log.end_request_log",
-        "app.web.http.web.set_retry_after",
+        "app.web.http.request_context.set_retry_after",
         "app.web.http.responses.compress",
     ]
 

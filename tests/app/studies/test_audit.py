@@ -11,8 +11,10 @@ from sqlalchemy import select
 
 from app.core.errors import BadInputError
 from app.runs.models import Run
+from app.samples.models import Sample
 from app.site.factory import create_app
 from app.studies.audit import AuditSpec
+from decoding.models.errors import ModelError
 from tests.fakes import FakeEngine
 
 N_TOKENS = 200
@@ -81,6 +83,19 @@ def test_an_engine_that_changes_nothing_is_equal_and_one_that_changes_a_token_in
     assert "Does speculation change the answers?" in page
     assert changed["sentence"].partition(": ")[2] in page
     assert "Texts that differ" in page
+
+
+def test_an_arm_that_cannot_load_fails_the_audit_before_any_arm_decodes(ctx, bassline, additions):
+    def load(config, _):
+        if config.drafter != "none":
+            raise ModelError("the drafter is broken")
+        return WritingEngine()
+
+    ctx.load_engine = load
+    result = bassline(*AUDIT)
+    assert (result.exit_code, "the drafter is broken; no arm was started" in result.output) == (1, True), result.output
+    with ctx.database.read() as session:
+        assert session.scalars(select(Sample)).all() == []
 
 
 def test_a_server_that_differs_from_itself_is_noise(audit):

@@ -15,7 +15,9 @@ from rich.console import Console
 from app.cli import live_progress, progress
 from app.cli.handover import prepare_study_for_server
 from app.core.errors import BadInputError
+from app.core.states import TaskState
 from app.jobs.embedded import EmbeddedWorkers
+from app.studies.repository import get_study
 from app.studies.schemas import StudySpec
 from tests.app.studies.conftest import GRID
 from tests.integration.waiting import wait_for
@@ -116,6 +118,17 @@ def test_on_a_terminal_every_arm_has_a_bar(ended, ctx, monkeypatch):
     for arm in ended["arms"]:
         assert f"{arm['name']}" in screen.getvalue()
     assert "12 of 12" in screen.getvalue()
+
+
+def test_failed_and_skipped_tasks_are_ended_in_the_progress(ended, ctx):
+    study_id = uuid.UUID(ended["study"]["id"])
+    with ctx.database.session() as session:
+        run = get_study(session, study_id).runs[0]
+        run.tasks[0].state, run.tasks[1].state = TaskState.FAILED, TaskState.SKIPPED
+        run_id = run.id
+    with ctx.database.read() as session:
+        shown = live_progress._read_study(session, study_id, ()), live_progress._read_run(ctx, session, run_id, ())
+    assert {(part.done, part.total) for snapshot in shown for part in snapshot.parts} == {(3, 3)}
 
 
 def test_a_file_describes_a_study_and_options_of_the_study_override_it(bassline, additions, tmp_path):

@@ -28,12 +28,12 @@ def test_prompts_that_the_target_cannot_read_are_not_measured_with(
     target = load_unpacked(ModelSpec(str(tmp_path / "model")))
     published = build_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
     dflash_files.write(published, tmp_path / "head", target.model.config)
-    asking = PromptBuilder(lambda statement: RenderedPrompt(statement.text, ()))
+    prompt_builder = PromptBuilder(lambda statement: RenderedPrompt(statement.text, ()))
     too_long = Statement("function", "x" * 600)
 
     def take(statements: list[Statement]) -> trained_heads.HeadRecord:
         return importing.import_or_measure_head(
-            str(tmp_path / "model"), str(tmp_path / "head"), iter(statements), lambda _target: asking
+            str(tmp_path / "model"), str(tmp_path / "head"), iter(statements), lambda _target: prompt_builder
         )
 
     record = take([too_long, Statement("function", "def f(x):\n    return x\n"), too_long])
@@ -50,13 +50,13 @@ def test_a_head_whose_logits_are_not_numbers_leaves_the_old_one(
     tokenizer.save_pretrained(tmp_path / "model")
     target = load_unpacked(ModelSpec(str(tmp_path / "model")))
     published = build_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
-    asking = PromptBuilder(lambda statement: RenderedPrompt(statement.text, ()))
+    prompt_builder = PromptBuilder(lambda statement: RenderedPrompt(statement.text, ()))
 
     def take(name: str) -> trained_heads.HeadRecord:
         dflash_files.write(published, tmp_path / name, target.model.config)
         statement = Statement("function", "def f(x):\n    return x\n")
         return importing.import_or_measure_head(
-            str(tmp_path / "model"), str(tmp_path / name), iter([statement]), lambda _target: asking
+            str(tmp_path / "model"), str(tmp_path / name), iter([statement]), lambda _target: prompt_builder
         )
 
     first = take("good")

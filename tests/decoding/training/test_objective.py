@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from decoding.attention.block_runner import BlockRunner
@@ -14,11 +18,12 @@ from decoding.attention.taps import TAPS
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
-from decoding.training.collect import record
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import build_head, read_output_rows
-from decoding.training.objective import Objective
+from decoding.training.objective import BlockPosition, Objective
 from decoding.training.recorder import RecordedText
+from decoding.training.text_recorder import TextRecorder
+from decoding.training.trainer import Trainer
 
 PROMPTS = ["def add(a, b):\n    return", "x = [", "class A:\n    def f(self):\n"]
 
@@ -28,7 +33,7 @@ def recordings(target: LoadedModel) -> list[RecordedText]:
     requests = [
         Request(prompt, sampling=SamplingParams(0.8), seed=i, max_new_tokens=24) for i, prompt in enumerate(PROMPTS)
     ]
-    return [recording for _, recording in record(target, (0, 1, 1), requests) if recording is not None]
+    return [recording for _, recording in TextRecorder(target, (0, 1, 1)).record(requests) if recording is not None]
 
 
 def seen_by(
@@ -42,7 +47,7 @@ def seen_by(
     monkeypatch.setattr(network, "outputs", lambda x: states.append(computed(x)) or states[-1])
     monkeypatch.setattr(network, "add_markov_logits", lambda *given: logits.append(chained(*given)) or logits[-1])
     embedding = target.model.get_input_embeddings()
-    Objective(network, embedding, read_output_rows(target, network.token_ids)).steps(batch, phase)
+    Objective(network, embedding, read_output_rows(target, network.token_ids)).compute_positions(batch, phase)
     monkeypatch.undo()
     return states, logits[0]
 
@@ -115,3 +120,19 @@ def test_a_perfect_head_has_no_divergence(
     (step,) = objective._compare(wanted, None, wanted.log_softmax(-1), torch.zeros(len(wanted)), [len(wanted)])
     assert float(step.divergence) == pytest.approx(0, abs=1e-6)
     assert step.n_matched == step.n == len(wanted)
+
+
+def test_an_evaluations_divergence_is_the_mean_over_the_tokens_that_the_head_can_propose(tmp_path: Path) -> None:
+    """A batch counts as its known positions do: not at all if it has none."""
+    batches = [
+        BlockPosition(torch.tensor(mean), torch.tensor(0.0), n_matched=1, n_known=n_known, n=10)
+        for mean, n_known in ((2.0, 1), (6.0, 3), (0.0, 0))
+    ]
+    head: Any = nn.Module()
+    head.fc, head.n_proposed = nn.Linear(1, 1), 1
+    objective: Any = SimpleNamespace(compute_positions=lambda batch: [batch])
+    documents: Any = SimpleNamespace(held_out_batches=lambda: batches)
+    trainer = Trainer(head, objective, documents, 0, tmp_path / "checkpoint.pt")
+    trainer.run()
+    assert trainer.best.divergence == pytest.approx(5.0)
+    assert trainer.best.match == [0.1]

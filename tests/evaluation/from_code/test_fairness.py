@@ -12,13 +12,17 @@ from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.fairness import (
     MAX_EXAMPLES,
     UNDESCRIBED,
-    NoticedChange,
+    PromptNeed,
     find_needs,
     find_unnamed_exceptions,
+    is_in_arguments,
     judge_fairness,
 )
 from evaluation.from_code.recording import values
+from evaluation.from_code.recording.values import OpaqueObject
 from evaluation.from_code.unstated import BodyConstant, find_attribute_names, find_constants
+
+SHARED = [70]
 
 
 def constants(source, names=frozenset()):
@@ -153,13 +157,29 @@ def test_a_constant_whose_change_no_case_notices_asks_for_nothing():
     assert find_needs([case(1, returned=1)], [(text("log"), [])]) == []
 
 
+@pytest.mark.parametrize(
+    ("constant", "argument", "is_held"),
+    [
+        (text("up"), {"a": 5}, False),
+        (text("dict"), {"a": 5}, False),
+        (text("up"), {"up": 5}, True),
+        (text("Basket"), OpaqueObject({"object": ["shop:Basket", None, []]}), False),
+        (BodyConstant("number", 1, 1, ()), [SHARED, SHARED], False),
+        (BodyConstant("number", 70, 1, ()), [SHARED, SHARED], True),
+        (BodyConstant("number", 0.3, 1, ()), 0.3, True),
+    ],
+)
+def test_arguments_hold_their_values_and_not_what_these_are_written_with(constant, argument, is_held):
+    assert is_in_arguments(constant, case(argument)) == is_held
+
+
 def test_names_of_standard_types_and_syntax_of_patterns_need_no_explanation():
     project = "class A:\n    def write(self):\n        parser.handler = self.own = 1\n"
     assert find_attribute_names(iter([ast.parse(project)])) == {"own"}
     assert values_of("def f(a):\n    return hasattr(a, 'read') or getattr(a, 'special')\n") == ["special"]
-    assert not text("(?P<").has_words
-    assert not text("(?i)\\d+").has_words
-    assert text("(?i)abc").has_words
+    assert not text("(?P<").must_be_told
+    assert not text("(?i)\\d+").must_be_told
+    assert text("(?i)abc").must_be_told
 
 
 def test_examples_differ_in_how_a_text_changes_before_they_differ_in_the_text():
@@ -201,7 +221,7 @@ def test_long_calls_are_shown_where_there_is_no_shorter_one():
 def test_several_numbers_that_no_example_holds_are_unstated():
     weights = [BodyConstant("number", n, 1, ()) for n in (7, 9, 21)]
     cases = [case("ab", returned=True), case("cd", returned=False)]
-    needs = [NoticedChange(each, frozenset({0}), frozenset({0})) for each in weights]
+    needs = [PromptNeed(each, frozenset({0}), frozenset({0})) for each in weights]
     assert judge_fairness(cases, "f", needs[:2], "Checks.").unstated == ()
     assert len(judge_fairness(cases, "f", needs, "Checks.").unstated) == 3
     assert judge_fairness(cases, "f", needs, "Checks by 7, 9 and 21.").unstated == ()

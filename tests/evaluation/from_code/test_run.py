@@ -217,7 +217,7 @@ def test_an_answer_may_use_what_stands_beside_it_in_its_file(finished, sandbox):
 def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_without_a_path_of_this_machine(
     finished, opened, sandbox, tmp_path, monkeypatch
 ):
-    real, calls = build.make_task, []
+    real, calls = build.make_task_from_calls, []
 
     def killed(*arguments):
         calls.append(arguments)
@@ -225,13 +225,13 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_withou
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(build, "make_task", killed)
+    monkeypatch.setattr(build, "make_task_from_calls", killed)
     with pytest.raises(KeyboardInterrupt):
         made(opened, sandbox, tmp_path / "cut")
     with (tmp_path / "cut" / "made.jsonl").open("a") as file:
         file.write('\n{"key": "cut of')  # as kill -9 leaves it
     calls.clear()
-    monkeypatch.setattr(build, "make_task", lambda *arguments: calls.append(arguments) or real(*arguments))
+    monkeypatch.setattr(build, "make_task_from_calls", lambda *arguments: calls.append(arguments) or real(*arguments))
     monkeypatch.setattr("evaluation.from_code.calls.record.record_calls", None)  # the tests do not run again
     again = made(opened, sandbox, tmp_path / "cut")
     assert 2 <= again.resumed < 10

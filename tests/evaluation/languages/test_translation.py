@@ -164,7 +164,7 @@ def test_a_wrong_result_is_another_value_of_the_type(kind):
         "dict": [],
         "optional": None,
     }
-    case = JsonCase((), forms[kind.kind])
+    case = JsonCase((), forms[kind.name])
     wrong = oracles._build_wrong_case(case, kind)
     assert wrong.result != case.result
     from_json(wrong.result, kind)

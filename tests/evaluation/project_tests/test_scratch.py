@@ -115,8 +115,8 @@ Run = Callable[..., SuiteOutcomes]
 
 @pytest.fixture(scope="module")
 def run(sandbox: Sandbox) -> Iterator[Run]:
-    if not sandbox.isolation.has_scratch:
-        pytest.skip(f"the tier {sandbox.tier} has no scratch folder")
+    if not sandbox.tier.has_scratch:
+        pytest.skip(f"the tier {sandbox.tier_name} has no scratch folder")
     packed = Packed({"m.py": MODULE, "test_m.py": TESTS}, sandbox)
 
     def run_tests(*names: str) -> SuiteOutcomes:

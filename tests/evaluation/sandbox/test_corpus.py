@@ -27,7 +27,7 @@ def test_every_program_of_the_hostile_corpus_gets_the_verdict_it_deserves_and_le
     assert len(hostile) > 40
     assert not any(row.observed == "passed" for row in hostile)
     assert report.to_json()["ok"] is True
-    assert report.to_json()["tier"] == sandbox.tier
+    assert report.to_json()["tier"] == sandbox.tier_name
 
 
 def test_a_corpus_that_cannot_be_read_is_one_sentence(sandbox, tmp_path):

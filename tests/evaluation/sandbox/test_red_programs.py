@@ -33,13 +33,13 @@ def test_an_escape_succeeds_neither_at_first_nor_after_another_job(row, sandbox)
     """The second time it would find what the first left behind. One program is right where a tier leaves a gap open."""
     assert len(ESCAPES) >= 27
     statuses = {run(sandbox, row["program"]).status for _ in range(2)}
-    assert statuses <= set(row[sandbox.tier].split("|"))
+    assert statuses <= set(row[sandbox.tier_name].split("|"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", DENIALS, ids=lambda row: row["program"])
 def test_a_denial_ends_inside_its_limits_and_the_next_job_is_unharmed(row, sandbox):
-    allowed = row[sandbox.tier].split("|")
+    allowed = row[sandbox.tier_name].split("|")
     limits = SHORT if "timeout" in allowed else LIMITS
     result = run(sandbox, row["program"], limits)
     assert result.status in allowed

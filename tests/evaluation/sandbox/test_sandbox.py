@@ -316,7 +316,7 @@ sandbox.run(SandboxJob(program, "f", "", "def check(c):\\n    c()\\n"), Limits(w
 
 
 def test_nothing_survives_a_judge_that_is_killed_in_the_middle(sandbox):
-    judge = subprocess.Popen([sys.executable, "-c", KILLED, sandbox.tier], stdout=subprocess.PIPE, text=True)
+    judge = subprocess.Popen([sys.executable, "-c", KILLED, sandbox.tier_name], stdout=subprocess.PIPE, text=True)
     try:
         mark = judge.stdout.readline().strip()
         assert mark.startswith(zygotes.MARK)
@@ -380,14 +380,14 @@ def test_without_user_namespaces_landlock_is_chosen_and_the_reason_kept(sandbox)
 
 
 def test_without_landlock_the_mount_tree_is_enough(sandbox):
-    if sandbox.tier != "bwrap":
+    if sandbox.tier_name != "bwrap":
         pytest.skip("concerns bwrap")
     answer = detect_with_blocked("landlock")
     assert (answer["tier"], answer["landlock_abi"]) == ("bwrap", 0)
 
 
 def test_detection_is_cached_and_an_unknown_tier_is_refused(sandbox):
-    assert Sandbox.detect(only=sandbox.tier) is sandbox
+    assert Sandbox.detect(only=sandbox.tier_name) is sandbox
     with pytest.raises(ValueError, match="bwrap, landlock"):
         Sandbox.detect(only="chroot")
 

@@ -26,7 +26,7 @@ from app.background.models import BackgroundJob
 from app.background.work import run_job
 from app.core.context import Context
 from app.core.db import migrate
-from app.core.db.archives import read_archive
+from app.core.db.archives import read_project_archive
 from app.core.db.database import Database
 from app.core.db.types import get_utc_time
 from app.core.events.bus import MemoryBus
@@ -293,7 +293,7 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
     if kind not in LONG:
         run_job(ctx, job_id)
         return
-    ctx.make_grader = partial(SandboxGrader, (), partial(read_archive, ctx.database))
+    ctx.make_grader = partial(SandboxGrader, (), partial(read_project_archive, ctx.database))
     with EmbeddedWorkers(ctx, "drill"):  # also works the study
         wait_for(lambda: get_state(ctx, job_id) not in OPEN_JOB_STATES, 240)
 

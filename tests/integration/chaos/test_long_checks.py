@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 N_SLOW = 24
 
 
+@pytest.mark.thorough
 def test_two_celery_workers_share_a_check_that_outlasts_the_hard_limit(tmp_path: Path):
     """Each solution takes half a second, and Celery kills a worker after 2 s or, on a busy machine, a little later."""
     stack = Stack(tmp_path)

@@ -10,9 +10,8 @@ from itertools import groupby, pairwise
 from app.web.ui.charts.parts import Drawing, Tick
 from app.web.ui.units import format_seconds
 
-_TICKS = tuple(m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5))
 _ROUND = tuple(m * 10.0**e for e in range(-4, 19) for m in (1, 2, 5))
-CORNERS = 40  # of a drawn step function, at most
+COLUMNS = 40  # of a drawing's width; of the steps in one only the last is drawn
 MOST_STEPS = 5  # between the ticks along y
 _ROUNDING = 1e-9  # a quotient of floats may miss a whole number by this
 _SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -33,7 +32,7 @@ class Axes:
         share = (at - low) / (high - low)
         return round(self.drawing.left + share * (self.drawing.right - self.drawing.left), 1)
 
-    def inside(self, value: float) -> float:
+    def clamp_x(self, value: float) -> float:
         """Pixels of a value of x, moved to the nearer edge where it is out of range."""
         return self.x(min(max(value, self.low), self.high))
 
@@ -41,34 +40,32 @@ class Axes:
         """Pixels of a value of y."""
         return round(self.drawing.bottom - value / self.top * (self.drawing.bottom - self.drawing.top), 1)
 
-    def steps(self, xs: Sequence[float], values: Sequence[float], *, backwards: bool = False) -> str:
+    def steps(self, xs: Sequence[float], values: Sequence[float]) -> str:
         """Path data of a step function that takes `values[i]` at pixel `xs[i]` and keeps it until the next.
 
-        Horizontal and vertical lines by turns, and of several steps within 1/CORNERS of the width only the last: a
+        Horizontal and vertical lines by turns, and of several steps within 1/COLUMNS of the width only the last: a
         page holds dozens of curves with hundreds of steps.
         """
-        column = (self.drawing.right - self.drawing.left) / CORNERS
-        kept = [i for i, x in enumerate(xs) if i in (0, len(xs) - 1) or int(x // column) != int(xs[i + 1] // column)]
-        xs, ys = [xs[i] for i in kept], [self.y(values[i]) for i in kept]
-        corners = [(xs[0], ys[0])]
-        for i in range(1, len(xs)):
-            corners += [(xs[i], ys[i - 1]), (xs[i], ys[i])]
-        if backwards:
-            corners.reverse()
-        path = f"M {corners[0][0]:g} {corners[0][1]:g}"
-        for axis, run in groupby(pairwise(corners), key=lambda step: "HV"[step[0][0] == step[1][0]]):
-            *_, (_, end) = run
-            path += f"{axis}{end[axis == 'V']:g}"
-        return path
+        return f"M {_format_path(self._list_corners(xs, values))}"
 
     def area(self, xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> str:
         """Path data of what lies between two step functions."""
-        return self.steps(xs, high) + " L " + self.steps(xs, low, backwards=True)[2:] + " Z"
+        there, back = self._list_corners(xs, high), self._list_corners(xs, low)[::-1]
+        return f"M {_format_path(there)} L {_format_path(back)} Z"
+
+    def _list_corners(self, xs: Sequence[float], values: Sequence[float]) -> list[tuple[float, float]]:
+        column = (self.drawing.right - self.drawing.left) / COLUMNS
+        drawn = [i for i, x in enumerate(xs) if i in (0, len(xs) - 1) or int(x // column) != int(xs[i + 1] // column)]
+        points = [(xs[i], self.y(values[i])) for i in drawn]
+        corners = points[:1]
+        for (_, before), (x, y) in pairwise(points):
+            corners += [(x, before), (x, y)]
+        return corners
 
     def draw_times(self, *, few: bool = False) -> None:
         """Ticks at round seconds, as many as have room; a `few`: at powers of ten, if two are in the range."""
         room = 54 if self.drawing.name == "wide" else 44
-        marks = [mark for mark in _TICKS if self.low * 0.999 <= mark <= self.high * 1.001]
+        marks = [mark for mark in _ROUND if self.low * 0.999 <= mark <= self.high * 1.001]
         decades = [mark for mark in marks if math.log10(mark).is_integer()]
         last = -math.inf
         for mark in decades if few and len(decades) > 1 else marks:
@@ -83,9 +80,14 @@ class Axes:
         for i in range(int(self.top / step + _ROUNDING) + 1):
             self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:g} %"))
 
-    def draw_budget(self, budget: float | None) -> None:
-        """The cursor at `budget` seconds."""
-        self.drawing.cursor = None if budget is None else self.inside(budget)
+
+def _format_path(corners: Sequence[tuple[float, float]]) -> str:
+    """Path data from the first corner on, horizontal and vertical lines by turns."""
+    path = f"{corners[0][0]:g} {corners[0][1]:g}"
+    for axis, lines in groupby(pairwise(corners), key=lambda line: "V" if line[0][0] == line[1][0] else "H"):
+        *_, (_, (x, y)) = lines
+        path += f"V{y:g}" if axis == "V" else f"H{x:g}"
+    return path
 
 
 WIDE = 1200.0
@@ -106,10 +108,7 @@ def build_axes(
     """The empty axes of a chart, wide and narrow, with room for the ticks and `label_rooms` pixels to the right."""
     layouts = zip(("wide", "narrow"), (width, NARROW), heights, label_rooms, strict=True)
     wide, narrow = (
-        Axes(
-            Drawing(name, across, height, left=44, right=across - room, top=22, bottom=height - 46),
-            *(low, high, top),
-        )
+        Axes(Drawing(name, across, height, left=44, right=across - room, top=22, bottom=height - 46), low, high, top)
         for name, across, height, room in layouts
     )
     return wide, narrow
@@ -131,7 +130,7 @@ def round_up_share(value: float) -> float:
 
 def choose_table_budgets(low: float, high: float) -> list[float]:
     """Round budgets in the range, and its end, for a chart's table."""
-    return [*(m for m in _TICKS if low <= m < high * 0.999), high]
+    return [*(m for m in _ROUND if low <= m < high * 0.999), high]
 
 
 def choose_round_step(reach: float, most: float) -> float:

@@ -66,8 +66,7 @@ class Chart:
     layouts: tuple[Axes, Axes]
     table_head: tuple[str, ...]
     table: list[tuple[str, ...]]
-    keys: list[tuple[str, str, str]]  # label, classes and key of every series
-    reading: ChartReadout | None = None  # of a chart with a budget axis
+    reading: ChartReadout
 
     @property
     def drawings(self) -> tuple[Drawing, ...]:

@@ -48,8 +48,8 @@ def draw_comparison(lines: Sequence[LineCurve], figure: ChartFigure, n_tasks: in
         shares = line.curve.pass_all if figure == "all" else line.curve.pass_first
         drawn.append(ChartCurve(label, ends, shares, line.series, "first", key=line.key, name=line.name))
         if figure == "both":
-            every = (f"{line.letter or line.label} All", ends, line.curve.pass_all, line.series, "all")
-            drawn.append(ChartCurve(*every, key=line.key, name=f"{line.name}, Pass@All"))
+            label, name = f"{line.letter or line.label} All", f"{line.name}, Pass@All"
+            drawn.append(ChartCurve(label, ends, line.curve.pass_all, line.series, "all", key=line.key, name=name))
     words = "Pass@First and Pass@All" if figure == "both" else FIGURES[figure]
     room = LABEL_ROOM if len(lines) <= MAX_NAMED_LINES else 64
     return draw_pass_curves(drawn, f"{words} against the budget", n_tasks, budget=budget_s, label_room=room)

@@ -38,8 +38,7 @@ def draw_pass_curves(
     """
     low, high = compute_time_range([b for c in curves for b in find_drawn_range(c)])
     end = min(high, max((c.budgets[-1] for c in curves), default=high))
-    whole = [c for c in curves if c.budgets]
-    curves = [c.between(low, high) for c in whole]
+    whole, curves = curves, [c.between(low, high) for c in curves]
     top = round_up_share(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
     tallest = FRAME + LINE * len(curves)
     heights = (max(400 if width == WIDE else 280, tallest), 300)
@@ -47,7 +46,7 @@ def draw_pass_curves(
     for axes in layouts:
         axes.draw_times(few=few_ticks)
         axes.draw_y(most_steps=2 if few_ticks else MOST_STEPS)
-        axes.draw_budget(budget)
+        axes.drawing.cursor = axes.clamp_x(budget)
         drawing, ends = axes.drawing, []
         for curve in curves:
             xs = [axes.x(b) for b in curve.budgets]
@@ -70,7 +69,6 @@ def draw_pass_curves(
             (format_seconds(b), *(format_percent(c.at(b), n_tasks) for c in whole))
             for b in choose_table_budgets(low, end)
         ],
-        keys=[(c.label, c.css, c.key) for c in curves],
         reading=ChartReadout(whole, low, high, budget, n_tasks),
     )
 

@@ -62,24 +62,28 @@ def get_series_css(series: int) -> str:
     return f"series-{series % SERIES + 1}" + (f" dash-{min(dash, 3)}" if dash > 1 else "")
 
 
-def shorten_labels(labels: Sequence[Label], room: int) -> list[Label]:
-    """The labels with at most `room` characters each: the beginnings, or the ends where beginnings are equal."""
-    texts = [label.text if len(label.text) <= room else label.text[: room - 1] + "…" for label in labels]
+def shorten_labels(labels: Sequence[Label], max_characters: int) -> list[Label]:
+    """The labels, at most `max_characters` each: the beginnings, or the ends where beginnings are equal."""
+    texts = [
+        label.text if len(label.text) <= max_characters else label.text[: max_characters - 1] + "…" for label in labels
+    ]
     return [
-        replace(label, text=f"…{label.text[1 - room :]}" if text != label.text and texts.count(text) > 1 else text)
+        replace(
+            label, text=f"…{label.text[1 - max_characters :]}" if text != label.text and texts.count(text) > 1 else text
+        )
         for label, text in zip(labels, texts, strict=True)
     ]
 
 
-def draw_end_labels(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
-    """Draws each label, at most `room` characters, beside the end of its curve, where none covers another.
+def draw_end_labels(drawing: Drawing, ends: Sequence[Label], max_characters: int) -> None:
+    """Draws each label, at most `max_characters` characters, beside the end of its curve, where none covers another.
 
     They stand below each other in one column to the right of the drawing, in the order of the ends and as near to them
     as they can; a thin line joins a label with an end that is not beside it.
     """
     column = drawing.right + 12
     ys = _spread_labels([end.y for end in ends], drawing.top, drawing.bottom)
-    for end, y in zip(shorten_labels(ends, room), ys, strict=True):
+    for end, y in zip(shorten_labels(ends, max_characters), ys, strict=True):
         drawing.labels.append(replace(end, x=column, y=y))
         if abs(y - end.y) > 2 or column - end.x > 16:
             path = f"M {end.x + 2:g} {end.y:g} L {column - 4:g} {y:g}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from app.web.ui.charts.axes import choose_round_step
 from app.web.ui.charts.parts import Drawing, Label, Tick
 from app.web.ui.units import format_count, format_seconds
 
@@ -28,13 +29,13 @@ class SampleTiming:
 
 @dataclass(frozen=True)
 class Bar:
-    """A sample in pixels: the bar ends at `end`, its first token is at `first`, its seconds are written at `words`."""
+    """A sample in pixels: the bar ends at `end`, its first token is at `first`, its seconds are written at `text_x`."""
 
     sample: SampleTiming
     y: float
     first: float
     end: float
-    words: float
+    text_x: float
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def draw_timeline(samples: Sequence[SampleTiming], budget: float, wall: float) -
         def x(value: float, d: Drawing = d) -> float:
             return round(d.left + value / span * (d.right - d.left), 1)
 
-        mark = next(m * 10.0**e for e in range(-4, 5) for m in (1, 2, 5) if span / (m * 10.0**e) <= width / 110)
+        mark = choose_round_step(span, width / 110)
         d.x_ticks = [Tick(x(i * mark), format_seconds(i * mark) if i else "0") for i in range(int(span / mark) + 1)]
         d.cursor = x(budget) if budget <= span else None
         d.labels = [Label(d.cursor, 11, f"budget {format_seconds(budget)}", "")] if d.cursor else []

@@ -56,7 +56,7 @@ def test_secrets_are_sent_and_are_in_no_row_log_page_or_archive(ctx, spec, monke
     ctx.load_engine = ports.load_engine
     pages = {"/version": lambda: {"version": "1 for sk-very-secret-key"},
              "/props": {"build_info": "b1 very-secret-header", "speculative": "sk-very-secret-key"}}  # fmt: skip
-    with serve_stub(tell_secrets, (COMPLETIONS, CHAT), pages) as stub, EmbeddedWorkers(ctx, "test", foreground=True):
+    with serve_stub(tell_secrets, (COMPLETIONS, CHAT), pages) as stub, EmbeddedWorkers(ctx, "test", pinned_only=True):
         run_id = service.submit(ctx, spec(target=f"openai:m@{stub.url}"), pinned_worker=ctx.worker_name)
 
         def state():
@@ -82,7 +82,7 @@ def test_secrets_are_sent_and_are_in_no_row_log_page_or_archive(ctx, spec, monke
 def test_secret_headers_that_are_no_headers_are_refused_without_being_told(text, monkeypatch):
     monkeypatch.setenv(HEADERS_VARIABLE, text)
     with pytest.raises(BadInputError, match=f"{HEADERS_VARIABLE} is not a JSON object of texts: write it as"):
-        load_secret_headers()
+        load_secret_headers("")
 
 
 @pytest.mark.parametrize("key", ['{"a": "sk-1"}', '{"http://h/v1": 1}', "{sk"])

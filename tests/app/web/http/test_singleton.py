@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from app.web.http.web import get_singleton
+from app.web.http.request_context import get_singleton
 
 
 class Counted:

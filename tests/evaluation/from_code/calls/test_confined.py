@@ -40,7 +40,7 @@ def test_total(prices, tmp_path):
 
 @pytest.fixture(scope="session")
 def confinement(sandbox) -> Iterator[Confinement]:
-    if not sandbox.isolation.namespaces:
+    if not sandbox.tier.namespaces:
         pytest.skip("no bubblewrap here")
     with public_folder() as folder:
         yield Confinement(sandbox, copy_distributions(PYTEST, folder / "site-packages"))
@@ -143,6 +143,6 @@ def test_what_the_sandbox_cannot_start_is_refused_with_the_remedy(confinement):
 
 
 def test_without_bubblewrap_nothing_of_the_project_runs(opened, confinement, tmp_path):
-    sandbox = SimpleNamespace(isolation=Tier("landlock"), tier="landlock", python=confinement.sandbox.python)
+    sandbox = SimpleNamespace(tier=Tier("landlock"), tier_name="landlock", python=confinement.sandbox.python)
     with pytest.raises(ProjectError, match="tier bwrap alone"):
         recorded(opened, replace(confinement, sandbox=sandbox), TESTS, tmp_path)

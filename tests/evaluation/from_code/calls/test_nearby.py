@@ -69,6 +69,11 @@ def test_options_are_turned_and_left_out_and_arguments_combined(source, cases, w
     assert wanted in nearby(source, *cases)
 
 
+def test_an_option_that_is_no_switch_is_not_turned():
+    calls = nearby('def f(x, sep=",", limit=None, *, strict=False): ...', case(1), case(2))
+    assert {name for _, kwargs in calls for name in kwargs} == {"strict"}
+
+
 def test_an_argument_without_a_default_is_not_left_out():
     assert ((1,), {}) not in nearby("def f(x, y): ...", case(1, 2), case(3, 4))
 

@@ -158,7 +158,7 @@ def test_variants_are_compared_case_by_case_and_one_that_never_ends_is_stopped_b
     ]
     variants = [f"def f(x):\n {body}\n" for body in bodies]
     found = run_variants_on_cases(
-        sandbox, original, cases, [Variant(source, (0, 1, 2), first=True) for source in variants]
+        sandbox, original, cases, [Variant(source, (0, 1, 2), stop_at_first=True) for source in variants]
     )
     assert found == [[], [1], [0], [0], [0]]
     assert run_variants_on_cases(sandbox, original, cases, [Variant(source, (0, 2)) for source in variants[:2]]) == [
@@ -172,7 +172,9 @@ def test_a_variant_that_spoils_the_module_for_others_is_judged_apart(sandbox):
     cases = [(text, {"returned": 2}, 10, None) for text in calls(1)]
     bodies = ["return TABLE.clear()", "return TABLE[1]", "return TABLE[x]"]
     variants = [f"def f(x):\n {body}\n" for body in bodies]
-    found = run_variants_on_cases(sandbox, original, cases, [Variant(source, (0,), first=True) for source in variants])
+    found = run_variants_on_cases(
+        sandbox, original, cases, [Variant(source, (0,), stop_at_first=True) for source in variants]
+    )
     assert found == [[0], [], []]
 
 
@@ -198,7 +200,7 @@ def f(box):
 
 def test_of_an_object_that_a_variant_leaves_alone_only_views_that_run_it_are_compared(sandbox):
     original = program(VIEWED)
-    box = '{"object":["task.module:Box",null,[["_size",2]]]}'.replace("task.module", original.spec.name)
+    box = '{"object":["task.module:Box",null,[["_size",2]]]}'.replace("task.module", original.placement.name)
     (outcome,) = outcomes_of(sandbox, original, [f'{{"tuple":[{{"tuple":[{box}]}},{{"dict":[]}}]}}'])
     assert [name for name, _ in json.loads(outcome.seen)[0]] == ["area", "size", "grow()", "is_small()"]
     assert outcome.dependent == (("area", "grow()"), ())

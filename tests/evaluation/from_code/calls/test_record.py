@@ -149,6 +149,7 @@ def test_tests_that_draw_their_inputs_draw_the_same_ones_in_every_recording(open
     assert len(by_name(run(opened, tmp_path, test))["nested"]) >= 25
 
 
+@pytest.mark.thorough
 def test_tests_with_hypothesis_draw_the_same_inputs_in_every_recording(opened, tmp_path):
     project = opened(cart=CART)
     (project.root / "test_drawn.py").write_text(
@@ -376,6 +377,7 @@ def test_a_command_that_does_not_exist_is_one_sentence_with_the_remedy(opened, t
         record_calls(project, find_functions(project), [["no-such-python", "-m", "pytest"]], tmp_path / "state", 5)
 
 
+@pytest.mark.thorough
 def test_a_test_that_waits_forever_is_ended_and_named_and_the_others_run(opened, tmp_path):
     tests = """
 import os, threading, time

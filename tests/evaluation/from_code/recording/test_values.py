@@ -50,7 +50,7 @@ def test_plain_reading_keeps_objects_as_texts_that_are_written_back():
 
 @pytest.mark.parametrize("value", ["x" * 5000, list(range(1000)), 1 << 2000, {i: [] for i in range(500)}])
 def test_large_values_are_refused(value):
-    with pytest.raises(values.NotPlainError):
+    with pytest.raises(values.UnwritableError):
         values.write(value)
 
 

@@ -34,8 +34,8 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
 def test_the_seconds_of_a_bar_are_not_written_across_the_budget_line():
     samples = [SampleTiming("0", None, 0.1, 2.0), SampleTiming("1", None, 0.1, 4.8)]
     for drawing, (early, late) in draw_timeline(samples, budget=5.0, wall=5.0).drawings:
-        assert early.words == early.end + 5
-        assert late.words > drawing.cursor > late.end
+        assert early.text_x == early.end + 5
+        assert late.text_x > drawing.cursor > late.end
 
 
 @given(st.lists(st.floats(22, 354), max_size=24))
