@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.advice.sentence import format_advice
 from app.datasets.models import Dataset
-from app.runs.failed_samples import FailedSamples, count_failed_samples
+from app.runs.failed_samples import FailureCounts, count_failed_samples
 from app.studies import documents, export
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import StudyDocument
@@ -28,7 +28,7 @@ class AdviceReport:
     document: StudyDocument
     dataset: Dataset
     sentence: str
-    failed: FailedSamples
+    failed: FailureCounts
     coverage: dict[str, Any] | None
     models: TextTable
 

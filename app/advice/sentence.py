@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.advice.study import MIN_TASKS
-from app.runs.failed_samples import FailedSamples
+from app.runs.failed_samples import FailureCounts
 from app.studies.documents import StudyDocument
 from app.studies.sentences import MeasuredTasks, describe_answer, to_text
 from app.web.ui.units import format_count, format_exact_seconds
@@ -12,7 +12,7 @@ ENOUGH_SOLVED = 6
 """Below this no loss of another model could be significant (docs/ci.md)."""
 
 
-def format_advice(found: StudyDocument, failed: FailedSamples) -> str:
+def format_advice(found: StudyDocument, failed: FailureCounts) -> str:
     """The sentence about a study at its own budget. It begins with what disturbed the clock.
 
     `failed` are the samples of its arms that did not pass.
@@ -20,7 +20,7 @@ def format_advice(found: StudyDocument, failed: FailedSamples) -> str:
     return found.disturbance + _sentence(found, failed)
 
 
-def _sentence(found: StudyDocument, failed: FailedSamples) -> str:
+def _sentence(found: StudyDocument, failed: FailureCounts) -> str:
     n = found.study.tasks_common
     if not n or not found.answer:
         return "No task was graded for every model, so there is nothing to advise."

@@ -24,7 +24,7 @@ from app.core.settings import Settings
 from app.core.states import OPEN_JOB_STATES, JobState, RunState
 from app.datasets import from_code
 from app.language_models.service import require_model
-from app.runs.service import require_allowed
+from app.runs.service import require_allowed_models
 from app.studies.repository import find_study_by_id
 from evaluation.from_code.project_tests.requirements import parse_requirements
 from evaluation.from_code.reasons import ProjectError
@@ -95,7 +95,7 @@ def _resolve_models(ctx: Context, spec: AdviceSpec) -> list[str]:
             "target",
         )
     for model in models:
-        require_allowed(ctx, model, "none")
+        require_allowed_models(ctx, model, "none")
         if not is_remote(model):
             require_model(model)
     return models

@@ -31,7 +31,7 @@ def compare_with_plain(ctx: Context, site: ExecutionSite, run: Run, n_prompts: i
     with ctx.database.read() as session:
         ours = load_tasks_without_texts(session, run.id)
     task_ids = [task.task.task_id for task in ours if task.state is TaskState.FINISHED][:n_prompts]
-    plain_id = service.submit(ctx, _build_plain_spec(run, task_ids), is_baseline=True, **site.options)
+    plain_id = service.submit(ctx, _build_plain_spec(run, task_ids), is_reference=True, **site.options)
     with ctx.database.session() as session:
         _update_figures(get_run(session, run.id), plain_run=str(plain_id))
     try:

@@ -40,7 +40,7 @@ def leaderboard(
     for row in rows:
         # What is not ranked stays in one table: its first column says over how many tasks each run is.
         unranked = (row.run.dataset_sha256, row.run.device)
-        groups.setdefault(row.run.group if row.run.label is None else unranked, []).append(row)
+        groups.setdefault(row.run.group if row.run.unranked_reason is None else unranked, []).append(row)
     for members in groups.values():
         console.print(_build_leaderboard(members))
         console.print()
@@ -49,12 +49,14 @@ def leaderboard(
 def _build_leaderboard(rows: list[LeaderboardRow]) -> Table:
     """A table for one dataset and device, either ranked or not: only runs over the same tasks are comparable."""
     one = rows[0].run
-    title = f"{'' if one.label is None else 'Not ranked: '}{one.dataset} {one.dataset_sha256[:8]} on {one.device}"
+    title = (
+        f"{'' if one.unranked_reason is None else 'Not ranked: '}{one.dataset} {one.dataset_sha256[:8]} on {one.device}"
+    )
     columns = [column for column in COLUMNS if column.printed]
     headings = ("Rank", "Run", "Target", "Budget", *(column.label for column in columns))
     lines = [
         (
-            str(row.rank or row.run.label),
+            str(row.rank or row.run.unranked_reason),
             row.run.name + (" (clock disturbed)" if row.run.figures.clock_marks else ""),
             row.run.target,
             f"{row.budget_s:g} s",

@@ -10,14 +10,14 @@ from app.annotations import schemas as annotation
 from app.cli.common import build_pairs, describe_interval, format_number
 from app.core.states import RunState
 from app.runs import caveats, configuration
-from app.runs.failed_samples import FailedSamples
+from app.runs.failed_samples import FailureCounts
 from app.runs.models import Run
 from app.runs.repository import RunProgress
 from app.runs.results import Figures
 from app.web.ui.units import format_percent
 
 
-def print_run_tables(console: Console, run: Run, counts: RunProgress, failed: FailedSamples) -> None:
+def print_run_tables(console: Console, run: Run, counts: RunProgress, failed: FailureCounts) -> None:
     """Prints configuration, progress and figures."""
     rows = [
         ("Run", str(run.id)),
@@ -41,7 +41,7 @@ def _format_progress(run: Run, counts: RunProgress) -> str:
     return f"{text}; `bassline runs resume {run.id}` finishes it" if counts.resumable else text
 
 
-def list_figures(run: Run, failed: FailedSamples) -> list[tuple[str, str]]:
+def list_figures(run: Run, failed: FailureCounts) -> list[tuple[str, str]]:
     """The figures, each with its unit and its population; `failed` are the samples of the run that did not pass."""
     f = run.measured
     rows = [("tasks", _describe_coverage(run))]

@@ -22,7 +22,7 @@ from app.runs.forms import parse_budget
 from app.runs.labels import assign_series, get_run_numbers, label_runs
 from app.runs.options import get_options
 from app.runs.outcomes import read_tasks
-from app.runs.presentation import sort_by_finish
+from app.runs.presentation import build_squares
 from app.runs.schemas import RunOptions
 from app.web.http.request_context import get_session
 from app.web.ui.charts import comparison
@@ -178,7 +178,7 @@ def task(runs: str) -> str:
     budget = min(_parse_budget(errors) or max_budget_s, max_budget_s)
     sides = []
     for (letter, run), label in zip(lettered_runs, label_runs([run for _, run in lettered_runs]), strict=True):
-        signs = sort_by_finish(rows[run.id].samples if run.id in rows else (), budget)
+        signs = build_squares(rows[run.id].samples if run.id in rows else (), budget)
         sides.append(
             (letter, label, run, signs, next((sign for sign in signs if sign.chosen), next(iter(signs), None)))
         )

@@ -82,7 +82,7 @@ REPLAYED_CHARACTERS = 4000  # of each sample: more than its lane shows without s
 class Lane:
     """A sample; `rank` by mean log-probability, None if it did not finish. `replay` is what the script moves it by."""
 
-    sign: presentation.SampleSign
+    sign: presentation.SampleSquare
     rank: int | None
     answer: RenderedAnswer
     replay: dict[str, Any]
@@ -145,14 +145,14 @@ def load_completion_view(session: Session, run_id: uuid.UUID, *, chosen_first: b
     """
     run = require_completion(session, run_id)
     row = repository.load_tasks_with_samples(session, run.id, origins=True)[0]
-    signs = presentation.sort_by_finish(row.samples)
+    signs = presentation.build_squares(row.samples)
     ranks = presentation.rank_samples(signs)
     if chosen_first:
         signs.sort(key=lambda sign: (not sign.chosen, ranks.get(sign.row.index, math.inf)))
     return CompletionView(run, row, [_build_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
 
 
-def _build_lane(run: Run, row: RunTask, sign: presentation.SampleSign, rank: int | None) -> Lane:
+def _build_lane(run: Run, row: RunTask, sign: presentation.SampleSquare, rank: int | None) -> Lane:
     return Lane(sign, rank, build_sample_answer(run, row.task, sign.row), _build_replay(row, sign.row))
 
 

@@ -25,7 +25,7 @@ from app.language_models.service import require_infilling
 from app.runs import enqueue
 from app.runs.provenance import TEMPLATE_KWARGS
 from app.runs.schemas import DecodingSpec
-from app.runs.service import build_run, is_local, require_allowed, require_answering, require_models
+from app.runs.service import build_run, is_local, require_allowed_models, require_answering, require_models
 from evaluation import datasets as evaluation_datasets
 from evaluation.datasets import PYTHON
 
@@ -77,7 +77,7 @@ def submit_prompts(
     if n_min is not None and n_min > spec.n:
         raise BadInputError(f"n_min is {n_min} and n is {spec.n}: give at most n", "n_min")
     if not is_local(pinned_worker, handover):
-        require_allowed(ctx, spec.target, spec.drafter)
+        require_allowed_models(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
     _require_mode(spec, tasks)
     require_answering(ctx, [spec.target], is_local=is_local(pinned_worker, handover))
@@ -126,7 +126,7 @@ def _select_hashed_fields(task: evaluation_datasets.Task) -> dict[str, Any]:
 
 def validate_spec(ctx: Context, spec: CompletionSpec) -> None:
     """Raises BadInputError for a model that is not allowed or not known, or for tests without a function to call."""
-    require_allowed(ctx, spec.target, spec.drafter)
+    require_allowed_models(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
     _require_mode(spec, (_build_task(spec),))
 

@@ -36,7 +36,7 @@ class RunKind(enum.StrEnum):
 class TaskState(enum.StrEnum):
     """A run's task (the job row): decoded by one step, graded by the next, each claimed on its own.
 
-    `skipped` is a task that a run's time limit left undone; `failed` carries the reason in `error`.
+    `skipped` is a task that the run's time limit or a race left undone; `failed` carries the reason in `error`.
     """
 
     QUEUED = "queued"

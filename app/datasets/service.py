@@ -191,9 +191,7 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, w
     Raises BadInputError for an id the dataset does not have, and where no task is left.
     """
     if task_ids:
-        content = evaluation_datasets.Dataset(
-            dataset.name, tuple(to_evaluation_task(t) for t in dataset.tasks), dataset.sha256
-        )
+        content = to_evaluation_dataset(dataset, dataset.tasks)
         try:
             wanted = {task.task_id for task in content.select(task_ids)}
         except evaluation_datasets.DatasetError as error:
@@ -207,6 +205,11 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, w
             "weak",
         )
     return tasks[:limit]
+
+
+def to_evaluation_dataset(dataset: Dataset, tasks: Sequence[Task]) -> evaluation_datasets.Dataset:
+    """The stored dataset with these tasks as evaluation/ knows it."""
+    return evaluation_datasets.Dataset(dataset.name, tuple(map(to_evaluation_task, tasks)), dataset.sha256)
 
 
 def to_evaluation_task(task: Task) -> evaluation_datasets.Task:

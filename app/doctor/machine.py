@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from app.core.provenance import get_version
 from app.doctor.finding import Finding
 from app.jobs.work import machine_use
-from app.runs.clock import LOST_TO_OTHERS
+from app.runs.clock import MAX_LOST_SHARE
 from app.web.ui.units import format_percent
 from evaluation.datasets import PYTHON
 from evaluation.languages import registry
@@ -113,8 +113,8 @@ def check_clock() -> Iterator[Finding]:
         return
     share = min((use.others_cpu_s + use.steal_s) / use.capacity_s, 1.0)
     what = f"other programs use {format_percent(share)} of the machine now, load {use.load_average:.1f}"
-    if share > LOST_TO_OTHERS:
-        remedy = f"Stop other programs before you measure: from {format_percent(LOST_TO_OTHERS)} on, runs carry a mark."
+    if share > MAX_LOST_SHARE:
+        remedy = f"Stop other programs before you measure: from {format_percent(MAX_LOST_SHARE)} on, runs carry a mark."
         yield Finding("clock", "warn", what, remedy)
     else:
         yield Finding("clock", "ok", what)

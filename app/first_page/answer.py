@@ -23,11 +23,11 @@ from evaluation.studies.arms import ArmComparison
 class AnswerSource:
     """What an answer is computed from: the arms of a study, or runs over the same tasks that were not measured in turn.
 
-    `of_runs` is the number of runs from which these were chosen.
+    `n_candidates` is the number of runs from which these were chosen.
     """
 
     runs: Sequence[LeaderboardEntry]
-    of_runs: int
+    n_candidates: int
     is_own_code: bool = False  # tasks of a project rather than of a benchmark
     study: EndedStudy | None = None
 
@@ -54,7 +54,7 @@ class AnswerSource:
         this service measured, then what compares, then the largest number of tasks.
         """
         is_elsewhere = self.study is not None and self.study.elsewhere is not None
-        compares_nothing = self.study is None and self.of_runs == 1
+        compares_nothing = self.study is None and self.n_candidates == 1
         return self.is_own_code, bool(self.disturbed), is_elsewhere, compares_nothing, -self.n_tasks
 
 
@@ -66,9 +66,8 @@ class FirstPageAnswer:
     compared: ArmComparison  # the arms over the tasks that all of them have graded
     runs: Mapping[str, LeaderboardEntry]  # of each arm; past its own budget nothing is known of it
     opening_s: float  # the budget to begin with
-    by_budget: dict[float, ArmComparison] = field(
-        default_factory=dict
-    )  # cache of compare_at: the comparison among arms with at least this budget
+    # cache of compare_at: the comparison among arms with at least this budget
+    by_budget: dict[float, ArmComparison] = field(default_factory=dict)
 
     @property
     def study(self) -> EndedStudy | None:

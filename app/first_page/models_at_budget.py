@@ -58,17 +58,17 @@ class ModelsAtBudget:
         return [row for row in self.rows if row.standing == standing]
 
 
-def rank_models(card: FirstPageAnswer, budget_s: float) -> ModelsAtBudget:
-    """The models of the card at a budget."""
-    answer, shown_s = card.at(budget_s), min(budget_s, card.budget_s)
-    columns_s = sorted({shown_s, *(column_s for column_s in COLUMNS_S if column_s <= card.budget_s)})
-    targets = list(dict.fromkeys(arm.target for arm in card.compared.arms))
+def rank_models(page_answer: FirstPageAnswer, budget_s: float) -> ModelsAtBudget:
+    """The models of the page_answer at a budget."""
+    answer, shown_s = page_answer.at(budget_s), min(budget_s, page_answer.budget_s)
+    columns_s = sorted({shown_s, *(column_s for column_s in COLUMNS_S if column_s <= page_answer.budget_s)})
+    targets = list(dict.fromkeys(arm.target for arm in page_answer.compared.arms))
     names = _name_models(targets)
     rows = []
     for target in targets:
-        arm = _choose_configuration(card, target, shown_s, answer)
-        shares = [_compute_share(card, target, column_s) for column_s in columns_s]
-        rows.append(_make_row(card, arm, names[target], shown_s, shares, answer))
+        arm = _choose_configuration(page_answer, target, shown_s, answer)
+        shares = [_compute_share(page_answer, target, column_s) for column_s in columns_s]
+        rows.append(_make_row(page_answer, arm, names[target], shown_s, shares, answer))
     rows.sort(key=lambda row: (row.standing == "unmeasured", -row.share))
     return ModelsAtBudget(answer, shown_s, columns_s, rows)
 
@@ -78,12 +78,14 @@ def _name_models(targets: Sequence[str]) -> Mapping[str, str]:
     return short if len(set(short.values())) == len(targets) else {target: target for target in targets}
 
 
-def _choose_configuration(card: FirstPageAnswer, target: str, budget_s: float, answer: BudgetAnswer | None) -> str:
+def _choose_configuration(
+    page_answer: FirstPageAnswer, target: str, budget_s: float, answer: BudgetAnswer | None
+) -> str:
     """The arm that stands for a model: the one to use, by the rule that chooses among all arms."""
-    if answer and answer.use and card.runs[answer.use].target == target:
+    if answer and answer.use and page_answer.runs[answer.use].target == target:
         return answer.use
-    own_s = max(run.budget_s for run in card.runs.values() if run.target == target)
-    compared = card.compare_at(min(budget_s, own_s))
+    own_s = max(run.budget_s for run in page_answer.runs.values() if run.target == target)
+    compared = page_answer.compare_at(min(budget_s, own_s))
     places = [place for place, arm in enumerate(compared.arms) if arm.target == target]
     choice = choose_arm(compared, "first", min(budget_s, own_s), among=places)
     if choice is not None:
@@ -92,25 +94,25 @@ def _choose_configuration(card: FirstPageAnswer, target: str, budget_s: float, a
     return compared.arms[places[0] if leader is None else leader].name
 
 
-def _compute_share(card: FirstPageAnswer, target: str, budget_s: float) -> float | None:
+def _compute_share(page_answer: FirstPageAnswer, target: str, budget_s: float) -> float | None:
     """Pass@First of the model's best configuration at a budget; None where none had so much time."""
-    arm = _choose_configuration(card, target, budget_s, card.at(budget_s))
-    if card.runs[arm].budget_s < budget_s:
+    arm = _choose_configuration(page_answer, target, budget_s, page_answer.at(budget_s))
+    if page_answer.runs[arm].budget_s < budget_s:
         return None
-    return card.compared.share("first", [one.name for one in card.compared.arms].index(arm), budget_s)
+    return page_answer.compared.share("first", [one.name for one in page_answer.compared.arms].index(arm), budget_s)
 
 
 def _make_row(
-    card: FirstPageAnswer,
+    page_answer: FirstPageAnswer,
     arm: str,
     model: str,
     shown_s: float,
     shares: Sequence[float | None],
     answer: BudgetAnswer | None,
 ) -> ModelRow:
-    run, compared = card.runs[arm], card.compared
+    run, compared = page_answer.runs[arm], page_answer.compared
     place = [one.name for one in compared.arms].index(arm)
-    standing, against = _compare_with_used(card, run.target, answer)
+    standing, against = _compare_with_used(page_answer, run.target, answer)
     own_s = min(shown_s, run.budget_s)
     return ModelRow(
         model,
@@ -120,24 +122,26 @@ def _make_row(
         interval=compared.interval("first", place, own_s),
         shares=tuple(shares),
         curve=compared.outcomes.curve(place, run.budget_s),
-        tasks_to_decide=_count_tasks_to_decide(card, answer, against) if answer and against else None,
+        tasks_to_decide=_count_tasks_to_decide(page_answer, answer, against) if answer and against else None,
     )
 
 
-def _compare_with_used(card: FirstPageAnswer, target: str, answer: BudgetAnswer | None) -> tuple[Standing, str | None]:
+def _compare_with_used(
+    page_answer: FirstPageAnswer, target: str, answer: BudgetAnswer | None
+) -> tuple[Standing, str | None]:
     """(what is shown about a model, its undecided configuration): "worse" if all its configurations are."""
     if answer is None or answer.use is None:
         return "undecided", None
-    if card.runs[answer.use].target == target:
+    if page_answer.runs[answer.use].target == target:
         return "used", None
-    if all(run.budget_s < answer.budget_s for run in card.runs.values() if run.target == target):
+    if all(run.budget_s < answer.budget_s for run in page_answer.runs.values() if run.target == target):
         return "unmeasured", None
-    if undecided := [arm for arm in answer.undecided if card.runs[arm].target == target]:
+    if undecided := [arm for arm in answer.undecided if page_answer.runs[arm].target == target]:
         return "undecided", undecided[0]
-    return "as_good" if any(card.runs[arm].target == target for arm in answer.as_good) else "worse", None
+    return "as_good" if any(page_answer.runs[arm].target == target for arm in answer.as_good) else "worse", None
 
 
-def _count_tasks_to_decide(card: FirstPageAnswer, answer: BudgetAnswer, against: str) -> int | None:
-    compared = card.compare_at(answer.budget_s)
+def _count_tasks_to_decide(page_answer: FirstPageAnswer, answer: BudgetAnswer, against: str) -> int | None:
+    compared = page_answer.compare_at(answer.budget_s)
     places = {arm.name: place for place, arm in enumerate(compared.arms)}
     return compared.decide("first", places[answer.use or ""], places[against], answer.budget_s).tasks_to_decide

@@ -10,7 +10,7 @@ from flask import Blueprint, render_template, request
 from app.core.errors import BadInputError
 from app.core.states import OPEN_RUN_STATES
 from app.first_page.answer import AnswerSource, FirstPageAnswer
-from app.first_page.cards import (
+from app.first_page.answer_cache import (
     MIN_COMMON_TASKS,
     FirstPageAnswerCache,
     find_newest_run,
@@ -23,7 +23,7 @@ from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import MIN_TASKS
 from app.runs.forms import parse_budget
 from app.runs.labels import assign_series
-from app.runs.repository import RunFilter, list_runs
+from app.runs.repository import RunFilter, count_runs
 from app.studies.loading import has_unloaded_reference
 from app.web.http.request_context import get_context, get_session, get_singleton
 from app.web.ui.charts.axes import HALF
@@ -45,9 +45,9 @@ def index() -> str:
         error = str(problem)
     entries = get_singleton(LeaderboardCache).read(get_session())
     sources = list_sources(get_session(), entries)
-    card, has_failed = _read_card(sources)
+    page_answer, has_failed = _read_page_answer(sources)
     newest = find_newest_run(entries)
-    if card is None:
+    if page_answer is None:
         is_empty = not entries and not has_failed
         return render_template(
             "first_page/empty.html",
@@ -56,27 +56,27 @@ def index() -> str:
             newest=newest,
             enough=MIN_COMMON_TASKS,
             reference=has_unloaded_reference(get_context()) if is_empty else False,
-            working=len(list_runs(get_session(), RunFilter(states=OPEN_RUN_STATES))) if is_empty else 0,
+            working=count_runs(get_session(), RunFilter(states=OPEN_RUN_STATES)) if is_empty else 0,
         )
-    budget_s = asked_s or card.opening_s
-    found = rank_models(card, budget_s)
+    budget_s = asked_s or page_answer.opening_s
+    found = rank_models(page_answer, budget_s)
     return render_template(
         "first_page/index.html",
-        card=card,
+        page_answer=page_answer,
         found=found,
-        headline=describe_models(card, found),
-        chart=_draw_models(card, found),
+        headline=describe_models(page_answer, found),
+        chart=_draw_models(page_answer, found),
         budget=budget_s,
-        grid=list_study_budgets(card.compared.end_s),
+        grid=list_study_budgets(page_answer.compared.end_s),
         error=error,
-        newest=None if card.measured_here else newest,
-        own_code=find_own_code_study(sources, card),
+        newest=None if page_answer.measured_here else newest,
+        own_code=find_own_code_study(sources, page_answer),
         enough=MIN_COMMON_TASKS,
         min_tasks=MIN_TASKS,
     )
 
 
-def _read_card(sources: Sequence[AnswerSource]) -> tuple[FirstPageAnswer | None, bool]:
+def _read_page_answer(sources: Sequence[AnswerSource]) -> tuple[FirstPageAnswer | None, bool]:
     """(the answer, whether it cannot be computed)."""
     try:
         return get_singleton(FirstPageAnswerCache).read(get_session(), sources), False
@@ -85,7 +85,7 @@ def _read_card(sources: Sequence[AnswerSource]) -> tuple[FirstPageAnswer | None,
         return None, True
 
 
-def _draw_models(card: FirstPageAnswer, found: ModelsAtBudget) -> Chart:
+def _draw_models(page_answer: FirstPageAnswer, found: ModelsAtBudget) -> Chart:
     """The curve of each model's configuration."""
     rows = sorted(found.rows, key=lambda row: row.run.number)
     series = assign_series([row.run.number for row in rows])
@@ -95,5 +95,5 @@ def _draw_models(card: FirstPageAnswer, found: ModelsAtBudget) -> Chart:
     ]
     title = "Right answers in time"
     return draw_pass_curves(
-        curves, title, card.n_tasks, budget=found.shown_s, label_room=150, width=HALF, few_ticks=True
+        curves, title, page_answer.n_tasks, budget=found.shown_s, label_room=150, width=HALF, few_ticks=True
     )

@@ -20,26 +20,28 @@ class Headline(NamedTuple):
     details: str  # sentences about the other models
 
 
-def describe_models(card: FirstPageAnswer, found: ModelsAtBudget) -> Headline:
+def describe_models(page_answer: FirstPageAnswer, found: ModelsAtBudget) -> Headline:
     """The answer at the budget, which is one that was measured."""
-    tasks = format_count(card.n_tasks, "task")
-    whose = f" {card.over.whose}" if card.over.whose else f" of {card.over.dataset}"
-    over = f"over {tasks}{whose} on {card.device}"
+    tasks = format_count(page_answer.n_tasks, "task")
+    whose = f" {page_answer.over.whose}" if page_answer.over.whose else f" of {page_answer.over.dataset}"
+    over = f"over {tasks}{whose} on {page_answer.device}"
     within, used = f"within {format_exact_seconds(found.shown_s)}", found.used
     if used is None:
-        return Headline(f"{card.disturbance}No model answers right {within}", "", over, _describe_first(card))
-    right = f"{format_percent(used.share, card.n_tasks)} right"
-    sure = f"95 % interval: {format_interval(used.interval, card.n_tasks)} %"
+        return Headline(
+            f"{page_answer.disturbance}No model answers right {within}", "", over, _describe_first(page_answer)
+        )
+    right = f"{format_percent(used.share, page_answer.n_tasks)} right"
+    sure = f"95 % interval: {format_interval(used.interval, page_answer.n_tasks)} %"
     if len(found.select("unmeasured")) == len(found.rows) - 1:
         answer = f"{used.model} answers {right} {within}"
     elif found.select("undecided"):
         answer = f"{used.model} is the best so far: it answers {right} {within}"
     else:
         answer = f"Use {used.model}: it answers {right} {within}"
-    return Headline(card.disturbance + answer, sure, over, " ".join(_describe_others(card, found, used)))
+    return Headline(page_answer.disturbance + answer, sure, over, " ".join(_describe_others(page_answer, found, used)))
 
 
-def _describe_others(card: FirstPageAnswer, found: ModelsAtBudget, used: ModelRow) -> list[str]:
+def _describe_others(page_answer: FirstPageAnswer, found: ModelsAtBudget, used: ModelRow) -> list[str]:
     said = []
     if worse := found.select("worse"):
         said.append(f"It is better than {_list_models(worse)}.")
@@ -51,7 +53,7 @@ def _describe_others(card: FirstPageAnswer, found: ModelsAtBudget, used: ModelRo
         said.append(f"It costs less than {_list_models(higher)}, and is as good within {format_margin(MARGIN)}.")
     if undecided := found.select("undecided"):
         said.append(f"Undecided against {_list_models(undecided)}.")
-        said.append(_describe_tasks([row.tasks_to_decide for row in undecided], card.over))
+        said.append(_describe_tasks([row.tasks_to_decide for row in undecided], page_answer.over))
     return said
 
 
@@ -62,11 +64,11 @@ def _describe_tasks(tasks: list[int | None], over: MeasuredTasks) -> str:
     return f"About {format_tasks_to_decide(most)} tasks would decide."
 
 
-def _describe_first(card: FirstPageAnswer) -> str:
+def _describe_first(page_answer: FirstPageAnswer) -> str:
     """When the first right answer came, if none came within the budget."""
-    first_s = card.compared.first_right_s
+    first_s = page_answer.compared.first_right_s
     if first_s is None:
-        return f"None is right within {format_exact_seconds(card.budget_s)} either, the longest measured time."
+        return f"None is right within {format_exact_seconds(page_answer.budget_s)} either, the longest measured time."
     return f"The first right answers come within {format_seconds(first_s)}."
 
 

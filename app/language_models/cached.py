@@ -56,13 +56,13 @@ def read_cache(cache_dir: Path | None) -> ModelCache:
 
     folder = cache_folder(cache_dir)
     known = list_models()
-    models = [_build_cached_model(model, folder) for model in known]
+    models = [_build_model_state(model, folder) for model in known]
     models += _iterate_other_models(folder, {model.slug for model in known})
     existing = next((place for place in (folder, *folder.parents) if place.exists()), None)
     return ModelCache(models, shutil.disk_usage(existing).free if existing else None)
 
 
-def _build_cached_model(model: KnownModel, folder: Path) -> ModelState:
+def _build_model_state(model: KnownModel, folder: Path) -> ModelState:
     from decoding.models import fetch, progress  # noqa: PLC0415
 
     info = fetch.find_cached(model.ref, folder)

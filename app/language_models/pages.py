@@ -118,7 +118,7 @@ def drafter(slug: str) -> str:
 
 @bp.post("/models/drafters/<slug>/delete")
 @require_scope(Scope.ADMIN)
-def delete(slug: str) -> Response:
+def delete_drafter(slug: str) -> Response:
     """Deletes a trained drafter. Results of runs that drafted with it stay. Raises NotFoundError."""
     heads.delete_head(get_context(), drafters.get_drafter(get_session(), slug).target)
     return redirect(url_for("models.index"), 303)

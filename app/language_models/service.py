@@ -27,7 +27,7 @@ def list_cached_references() -> frozenset[str]:
     return frozenset(info.ref for info in found if info is not None)
 
 
-def list_drafter_choices() -> list[tuple[str, str]]:
+def list_drafters_without_model() -> list[tuple[str, str]]:
     """(drafter, note) of the drafters that need no draft model; the trained ones where this machine has some."""
     lookups = [(name, "") for name in drafters.list_names() if name != drafters.TRAINED]
     targets = ", ".join(record.target for record in trained_heads.list_heads())
@@ -45,7 +45,7 @@ DRAFTER_LABELS = {
 
 def list_drafter_options() -> list[tuple[str, str]]:
     """(drafter, words) of each choice in a form: drafters without a draft model, and all models of the registry."""
-    known = list_drafter_choices()
+    known = list_drafters_without_model()
     explained = [(name, DRAFTER_LABELS[name]) for name in DRAFTER_LABELS if name in dict(known)]
     others = [
         (name, f"{name}: trained head {note}" if note else name) for name, note in known if name not in DRAFTER_LABELS

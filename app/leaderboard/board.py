@@ -55,12 +55,12 @@ class RunGroup:
     @property
     def is_elsewhere(self) -> bool:
         """Whether another machine measured its runs."""
-        return self.run.label == MEASURED_ELSEWHERE
+        return self.run.unranked_reason == MEASURED_ELSEWHERE
 
     @property
     def ranked(self) -> bool:
         """Whether its runs finished over a whole dataset."""
-        return self.run.label is None
+        return self.run.unranked_reason is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,18 @@ class LeadChart:
 
 
 def arrange_groups(
-    rows: Sequence[LeaderboardRow], budget: float, sort: str, *, whole: bool
+    rows: Sequence[LeaderboardRow], budget: float, sort: str, *, all_rows: bool
 ) -> tuple[list[RunGroup], LeadChart, int]:
     """(the groups to show, the chart, how many other groups there are): order: measured here, then
     whole datasets, then those that compare, over many tasks, of many runs.
 
-    Unless `whole`, each group shows only its first rows in the order of `sort`, and the last groups are left out.
+    Unless `all_rows`, each group shows only its first rows in the order of `sort`, and the last groups are left out.
     """
     found = sorted(
         _group_rows(rows),
         key=lambda g: (g.is_elsewhere, not g.ranked, not g.compares, -g.run.n_tasks * g.compares, -len(g.rows)),
     )
-    shown = [group for place, group in enumerate(found) if whole or group.ranked or place < GROUPS_SHOWN]
+    shown = [group for place, group in enumerate(found) if all_rows or group.ranked or place < GROUPS_SHOWN]
     lead = _draw_lead_chart(shown[0], budget) if shown and shown[0].compares else LeadChart()
     for place, group in enumerate(shown):
         group.total = len(group.rows)
@@ -93,7 +93,7 @@ def arrange_groups(
             group.rows = _sort_rows(group.rows, sort)
         else:
             group.rows.sort(key=lambda row: row.run.created_at, reverse=True)
-        if not whole:
+        if not all_rows:
             del group.rows[ROWS_OF_OTHERS if place else ROWS_SHOWN :]
     return shown, lead, len(found) - len(shown)
 
@@ -106,7 +106,7 @@ def _group_rows(rows: Sequence[LeaderboardRow]) -> list[RunGroup]:
     found, alone = [], defaultdict(list)
     for members in by_key.values():
         run = members[0].run
-        if run.label is not None and len(members) == 1:
+        if run.unranked_reason is not None and len(members) == 1:
             alone[run.dataset_sha256, run.device].append(members[0])
         else:
             found.append(RunGroup(members, compares=True))

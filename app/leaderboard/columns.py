@@ -89,6 +89,7 @@ def make_board_row(row: LeaderboardRow) -> BoardRow:
     figures = row.run.figures
     own = {
         "run": row.run.id,
+        "label": row.run.unranked_reason,
         "clock": None if figures.clock_marks is None else " ".join(figures.clock_marks),
         "ms_per_token": figures.ms_per_token_all,
     }
@@ -124,9 +125,8 @@ class Column:
     format_value: Callable[..., str]  # the value as text
     about: str  # on the page About, like `formula`
     note: Callable[[LeaderboardRow], str] = lambda _: ""  # in small type below the text
-    share: Callable[[LeaderboardRow], tuple[float, float, float]] | None = (
-        None  # (share, low, high), drawn as a bar, too
-    )
+    # (share, low, high), drawn as a bar, too
+    share: Callable[[LeaderboardRow], tuple[float, float, float]] | None = None
     descending: bool = True
     of_tasks: bool = False  # a share of the run's tasks: their number decides its decimals
     tie: RowValue = lambda _: 0  # orders rows whose values are equal

@@ -21,9 +21,8 @@ from app.runs.models import Run
 from app.runs.results import Figures
 from evaluation.metrics import Curve
 
-MEASURED_ELSEWHERE = (
-    "measured elsewhere"  # also in the name of the device, so that no chart mixes these runs with others
-)
+# Also in the name of the device, so that no chart mixes these runs with others.
+MEASURED_ELSEWHERE = "measured elsewhere"
 READ_ALL_FROM = 100  # changed runs; from here on, one query without ids is cheaper than one that lists them
 
 
@@ -39,7 +38,7 @@ class LeaderboardEntry:
     name: str
     policy: str
     state: RunState
-    label: str | None  # why the run is not ranked; None for one that is
+    unranked_reason: str | None  # why the run is not ranked; None for one that is
     target: str
     weights: str
     drafter: str
@@ -96,7 +95,7 @@ class LeaderboardCache:
             if versions != self._versions:
                 known = {entry.result: entry for entry in self._entries}
                 changed = [version.id for version in versions if version.result not in known]
-                read = _read(session, changed) if changed else {}
+                read = _load_entries(session, changed) if changed else {}
                 both = ((read.get(version.id) or known.get(version.result), version) for version in versions)
                 found = [(entry, version) for entry, version in both if entry]  # one may be deleted
                 self._entries = [replace(entry, **version.mutable_fields) for entry, version in found]
@@ -105,7 +104,7 @@ class LeaderboardCache:
             return self._entries
 
 
-def _read(session: Session, changed: Collection[uuid.UUID]) -> dict[uuid.UUID, LeaderboardEntry]:
+def _load_entries(session: Session, changed: Collection[uuid.UUID]) -> dict[uuid.UUID, LeaderboardEntry]:
     runs = repository.load_runs_with_curves(session, changed if len(changed) < READ_ALL_FROM else None)
     return {run.id: _build_entry(run) for run in runs}
 
@@ -117,7 +116,7 @@ def _build_entry(run: Run) -> LeaderboardEntry:
     values: dict[str, Any] = {name: getattr(run, name) for name in columns}
     values |= {
         "result": (run.id, run.state, run.finished_at),
-        "label": _label(run, stored.n_tasks),
+        "unranked_reason": _find_unranked_reason(run, stored.n_tasks),
         "prompt_mode": run.prompt_mode_used or run.prompt_mode,
         "dataset": run.dataset.name,
         "dataset_sha256": run.dataset.sha256,
@@ -134,7 +133,7 @@ def _build_entry(run: Run) -> LeaderboardEntry:
     return LeaderboardEntry(**values)
 
 
-def _label(run: Run, n_tasks: int) -> str | None:
+def _find_unranked_reason(run: Run, n_tasks: int) -> str | None:
     if run.measured_elsewhere:
         return MEASURED_ELSEWHERE  # another machine measured its seconds
     if run.state is not RunState.FINISHED:

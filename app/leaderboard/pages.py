@@ -37,9 +37,9 @@ def index() -> str:
         error = str(problem)
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
-    rows = rank_runs(listed, budget, dataset=dataset or None, target=target or None, archived=archived)
-    whole = request.args.get("rows") == "all"
-    groups, lead, left_out = board.arrange_groups(rows, budget, sort, whole=whole)
+    rows = rank_runs(everything, budget, dataset=dataset or None, target=target or None, archived=archived)
+    all_rows = request.args.get("rows") == "all"
+    groups, lead, left_out = board.arrange_groups(rows, budget, sort, all_rows=all_rows)
     return render_template(
         "leaderboard/index.html",
         everything=bool(everything),
@@ -50,7 +50,7 @@ def index() -> str:
         grid=list_study_budgets(longest_s),
         sort=sort,
         sort_label=board.SORTS[sort],
-        whole=whole,
+        all_rows=all_rows,
         columns=COLUMNS,
         dataset=dataset,
         target=target,

@@ -35,7 +35,7 @@ class Version(NamedTuple):
     @property
     def mutable_fields(self) -> dict[str, Any]:
         """The rest, by name."""
-        return dict(list(self._asdict().items())[3:])
+        return {"archived": self.archived, "number": self.number}
 
 
 _LISTED = (Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0)

@@ -33,12 +33,12 @@ class LeaderboardRow:
     @property
     def rank(self) -> int | None:
         """The place of a run that is ranked: one that finished over a whole dataset."""
-        return self.place if self.run.label is None else None
+        return self.place if self.run.unranked_reason is None else None
 
     @property
     def group(self) -> object:
         """The key of comparable rows."""
-        return self.run.label is None, self.run.group
+        return self.run.unranked_reason is None, self.run.group
 
     @property
     def ranking_loss(self) -> float:
@@ -73,7 +73,7 @@ def rank_runs(
     if budget_s is not None and not budget_s > 0:
         raise BadInputError(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
     rows = [_build_row(run, budget_s) for run in runs if archived or not run.archived]
-    rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
+    rows.sort(key=lambda row: (row.run.unranked_reason is not None, -row.pass_first, -row.pass_all))
     _assign_places(rows)
     return [
         row for row in rows if (not dataset or row.run.dataset == dataset) and (not target or row.run.target == target)

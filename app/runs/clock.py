@@ -18,9 +18,9 @@ from app.runs.results import Figures
 from app.web.ui.tables import TextTable
 from app.web.ui.units import format_count, format_milliseconds, format_percent, format_seconds
 
-DRIFT = 0.10
+MAX_DRIFT = 0.10
 """How much slower the fixed benchmark step may be in the slowest third of a run than in its fastest."""
-LOST_TO_OTHERS = 0.05
+MAX_LOST_SHARE = 0.05
 """The share of the machine that others may take while a task is decoded."""
 LOST_AT_LEAST_S = 0.05
 """CPU seconds. The system counts in ticks of 0.01 s for each CPU, so that less is not told from nothing."""
@@ -32,7 +32,7 @@ class RunClock:
     """What is known of a run's times; None is unknown, as for runs from before it was recorded.
 
     `drift` is by how much the fixed benchmark step took longer in the slowest third of the run than in the
-    fastest (`compute_drift`). Of `tasks` with a reading, `disturbed` lost more than LOST_TO_OTHERS of the machine.
+    fastest (`compute_drift`). Of `tasks` with a reading, `disturbed` lost more than MAX_LOST_SHARE of the machine.
     `lost_max` is the largest share that a task lost, and `stolen` whether the hypervisor withheld most of what the
     disturbed tasks lost.
     """
@@ -57,12 +57,12 @@ class RunClock:
             found.append(
                 f"In {self.disturbed} of {format_count(self.tasks, 'task')} {who} up to "
                 f"{format_percent(self.lost_max)} of the "
-                f"machine (limit {format_percent(LOST_TO_OTHERS)})."
+                f"machine (limit {format_percent(MAX_LOST_SHARE)})."
             )
-        if self.drift is not None and self.drift > DRIFT:
+        if self.drift is not None and self.drift > MAX_DRIFT:
             found.append(
                 f"The machine changed its speed by {format_percent(self.drift)} during the run; "
-                f"{format_percent(DRIFT)} is the limit."
+                f"{format_percent(MAX_DRIFT)} is the limit."
             )
         return found
 
@@ -121,7 +121,7 @@ def is_disturbed(reading: CpuTimeReading) -> bool:
     """Whether more was lost to others than the limits allow."""
     share = compute_lost_share(reading)
     lost_s = (reading.others_cpu_s or 0.0) + (reading.steal_s or 0.0)
-    return share is not None and share > LOST_TO_OTHERS and lost_s > LOST_AT_LEAST_S
+    return share is not None and share > MAX_LOST_SHARE and lost_s > LOST_AT_LEAST_S
 
 
 def describe_disturbance(runs: Iterable[Figures]) -> str:
@@ -137,7 +137,7 @@ def describe_disturbance(runs: Iterable[Figures]) -> str:
         stolen = any(BY_HYPERVISOR in mark for mark in worst.clock_marks or ())
         machine, who = ("a shared machine", BY_HYPERVISOR) if stolen else ("a busy machine", BY_PROGRAMS)
         causes.append(f"{who} up to {format_percent(share)}")
-    if drifts := [f.clock_drift for f in marked if f.clock_drift is not None and f.clock_drift > DRIFT]:
+    if drifts := [f.clock_drift for f in marked if f.clock_drift is not None and f.clock_drift > MAX_DRIFT]:
         causes.append(f"its speed changed by up to {format_percent(max(drifts))}")
     return f"Measured on {machine} ({', '.join(causes)}): " if causes else ""
 
@@ -160,14 +160,14 @@ def build_clock_tables(tasks: Sequence[RunTask], calibrations: Sequence[Calibrat
             for c in calibrations
         ]
         note = (
-            f"A fixed benchmark step, timed before, during and after the run; up to {format_percent(DRIFT)} "
+            f"A fixed benchmark step, timed before, during and after the run; up to {format_percent(MAX_DRIFT)} "
             "slower is allowed."
         )
         headings = ("After", "Verify, ms", "Slower than at its fastest", "Memory read, GB/s")
         tables.append(TextTable("Speed of the machine", note, headings, tuple(rows)))
     if lost:
         note = (
-            f"Tasks in which other processes and the hypervisor took more than {format_percent(LOST_TO_OTHERS)} of the "
+            f"Tasks in which other processes and the hypervisor took more than {format_percent(MAX_LOST_SHARE)} of the "
             "machine while they were decoded."
         )
         found = tuple((task.task.task_id, format_percent(share)) for share, task in lost)
@@ -179,13 +179,13 @@ TaskTiming = tuple[dt.datetime, float | None, float | None]
 """When a task was queued, how long it waited, and how long it was decoded (seconds; None before it was)."""
 
 
-def sum_decoding_s(walls: Iterable[TaskTiming], *, together: bool) -> float:
+def sum_decoding_s(timings: Iterable[TaskTiming], *, together: bool) -> float:
     """Seconds of decoding: the sum over tasks, or where they are decoded `together` the time that they cover.
 
     What lies between two batches, such as the pause before a run was resumed, is not counted.
     """
     # In seconds since 1970: a loaded file may hold waits that no date can be moved by.
-    done = [(queued.timestamp() + (wait or 0.0), wall) for queued, wait, wall in walls if wall is not None]
+    done = [(queued.timestamp() + (wait or 0.0), wall) for queued, wait, wall in timings if wall is not None]
     if not together:
         return math.fsum(wall for _, wall in done)
     busy, until = 0.0, -math.inf

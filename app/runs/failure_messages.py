@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Row, or_, select
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from app.core.states import PASSED
 from app.datasets.models import Task
 from app.runs.figures import is_finished
 from app.runs.models import RunTask
-from app.samples.models import FINISHED_REASONS, Sample
+from app.samples.models import Sample, has_failed
 from app.web.ui.display import UNFINISHED, VerdictSign, choose_verdict_sign
 
 LONGEST = 300  # characters of a message, which programs choose
@@ -54,7 +53,7 @@ class FailureCause:
 
 def find_causes(session: Session, run_id: uuid.UUID) -> list[FailureCause]:
     """The causes, most frequent first; samples that did not finish come last."""
-    samples = [s for s in _read_failed_samples(session, run_id) if not is_finished(s) or s.verdict is not None]
+    samples = _read_failed_samples(session, run_id)
     found = [
         FailureCause(sign, len(alike), len({s.task_id for s in alike}), _group_by_message(sign, alike))
         for sign, alike in _group_by_key(samples, lambda s: choose_verdict_sign(s.verdict, finished=is_finished(s)))
@@ -62,27 +61,24 @@ def find_causes(session: Session, run_id: uuid.UUID) -> list[FailureCause]:
     return sorted(found, key=lambda cause: cause.sign is UNFINISHED)
 
 
-def _read_failed_samples(session: Session, run_id: uuid.UUID) -> Iterable[FailedSample]:
-    return session.execute(
+def _read_failed_samples(session: Session, run_id: uuid.UUID) -> Sequence[FailedSample]:
+    query = (
         select(
             Task.task_id,
             Sample.index.label("number"),
             Sample.verdict,
             Sample.finish_reason,
-            Sample.finished_s,
             Sample.verdict_detail,
         )
         .join(RunTask, RunTask.id == Sample.run_task_id)
         .join(Task, Task.id == RunTask.task_pk)
         .where(
             Sample.run_id == run_id,
-            or_(
-                Sample.verdict != PASSED,
-                Sample.finish_reason.not_in(FINISHED_REASONS),
-            ),
+            has_failed(),
         )
         .order_by(RunTask.position, Sample.index)
     )
+    return session.execute(query).all()
 
 
 def _group_by_message(sign: VerdictSign, samples: Sequence[FailedSample]) -> list[FailureMessage]:

@@ -21,7 +21,7 @@ from evaluation.decisions import MARGIN
 
 BASIC = frozenset({"target", "dataset", "limit", "n", "budget_s"})
 """The options that a form shows at once."""
-WORDS = {"target": "registry key", "drafter": "drafter", "draft_length": "goodput", "acceptance": "coupled"}
+TERMS_OF_FIELDS = {"target": "registry key", "drafter": "drafter", "draft_length": "goodput", "acceptance": "coupled"}
 """The term of app/web/ui/display.py that is explained behind the label."""
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 Choices = Sequence[tuple[str, str]]  # value and text of each
@@ -180,7 +180,7 @@ def _build_form_field(option: DeclaredOption, choices: Choices, suggestions: Cho
         choices=choices,
         suggestions=suggestions,
         wide=option.type is tuple,
-        word=WORDS.get(option.name, ""),
+        word=TERMS_OF_FIELDS.get(option.name, ""),
         advanced=option.name not in BASIC,
         attributes=attributes,
     )

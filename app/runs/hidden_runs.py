@@ -28,6 +28,7 @@ from app.datasets.models import Task
 from app.runs.models import BEING_DELETED, BEING_IMPORTED, Run, RunTask
 from app.runs.repository import lock_run
 from app.samples.models import Sample
+from app.web.ui.units import format_count
 
 T = TypeVar("T")
 BATCH = 500  # rows of a step
@@ -81,7 +82,7 @@ def unhide_run(run: Run, state: RunState, error: str | None, finished_at: dt.dat
 def create_deletion_job(session: Session, run_ids: Iterable[uuid.UUID]) -> uuid.UUID:
     """Stores the job that deletes hidden runs, in the transaction that hides them. Returns its id."""
     ids = [str(run_id) for run_id in run_ids]
-    job = make_job(DeleteRuns.kind, f"{len(ids)} runs: {', '.join(ids)}", arguments={"run_ids": ids})
+    job = make_job(DeleteRuns.kind, f"{format_count(len(ids), 'run')}: {', '.join(ids)}", arguments={"run_ids": ids})
     session.add(job)
     return job.id
 

@@ -9,7 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import update
 from sqlalchemy.orm import Session
@@ -34,10 +34,8 @@ from app.runs.schemas import ImportSpec
 from app.samples.models import FINISH_REASONS, Sample
 from app.samples.transport import IMPORT, MAX_COUNT, MAX_LOGPROB, MAX_SECONDS, list_column_names
 from decoding.suggest import suggest_one_of
-from evaluation import datasets as dataset_files
 from evaluation import exchange
 
-T = TypeVar("T")
 MAX_SAMPLES_OF_TASK = 10_000  # they are in memory together when they are judged
 LONGEST_NAME = 200
 _LENGTHS = {name: getattr(Sample.__table__.c[name].type, "length", None) for name in list_column_names(Sample, IMPORT)}
@@ -72,9 +70,7 @@ def submit_import(
     """
     origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
     dataset = datasets.require_dataset(ctx, spec.dataset)
-    content = dataset_files.Dataset(
-        dataset.name, tuple(datasets.to_evaluation_task(t) for t in dataset.tasks), dataset.sha256
-    )
+    content = datasets.to_evaluation_dataset(dataset, dataset.tasks)
     try:
         counts, budget_s = _count_samples(ctx, exchange.read_records(data, origin, content, FIELDS), origin)
     except exchange.FileTooLargeError as error:
@@ -110,9 +106,7 @@ class ImportSamples(hidden_runs.ImportHandler):
         run_id, origin = uuid.UUID(given["run_ids"][0]), given["origin"]
         with database.read() as session:
             dataset = repository.get_dataset(session, uuid.UUID(given["dataset_id"]))
-            content = dataset_files.Dataset(
-                dataset.name, tuple(datasets.to_evaluation_task(t) for t in dataset.tasks), dataset.sha256
-            )
+            content = datasets.to_evaluation_dataset(dataset, dataset.tasks)
             tasks = [task for task in dataset.tasks if task.task_id in task_ids]
         now = get_utc_time()
         run = Run(
@@ -131,7 +125,7 @@ class ImportSamples(hidden_runs.ImportHandler):
         records = exchange.read_records(job.input or b"", origin, content, FIELDS)
         samples = (_sample_columns(run_id, run_tasks, record) for record in records)
         hidden_runs.store_samples(attempt, samples, given["n_samples"])
-        attempt.on_finish = partial(_unhide_run, attempt.ctx, run_id, given["handover"])
+        attempt.on_finish = partial(_enqueue_imported_run, attempt.ctx, run_id, given["handover"])
         return {"run_id": str(run_id)}
 
 
@@ -158,7 +152,7 @@ def _count_samples(
     return counts, budget_s
 
 
-def _unhide_run(ctx: Context, run_id: uuid.UUID, handover: bool, session: Session) -> None:
+def _enqueue_imported_run(ctx: Context, run_id: uuid.UUID, handover: bool, session: Session) -> None:
     """Makes the stored run one like any other, and enqueues it."""
     now = get_utc_time()
     shown = {

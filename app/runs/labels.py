@@ -20,10 +20,6 @@ from app.web.ui.display import shorten_model
 
 ROOM = 23  # characters of a label beside a curve
 SHORT = 10  # characters of a name that stays in front of the settings
-REPEATED = "seed"
-"""The option in which repetitions of one configuration differ."""
-ALWAYS = "drafter"
-"""The option that stands in every label made of settings."""
 
 _WORDS: Mapping[str, Callable[[Any], str]] = {
     "target": shorten_model,
@@ -70,15 +66,16 @@ def shorten_labels(
     """
     labels = _find_differing_parts(names)
     options = list(get_options(RunOptions))
-    seed = options.index(REPEATED)
+    seed = options.index("seed")  # in which repetitions of one configuration differ
     for alike in _find_equal_labels(labels):
         differing = [
             place
             for place, option in enumerate(options)
-            if option != REPEATED and len({settings[run][place] for run in alike}) > 1
+            if option != "seed" and len({settings[run][place] for run in alike}) > 1
         ]
-        if options.index(ALWAYS) not in differing:
-            differing.append(options.index(ALWAYS))  # last: it tells none of them apart
+        drafter = options.index("drafter")
+        if drafter not in differing:
+            differing.append(drafter)  # last: it tells none of them apart
         for run in alike:
             name = [names[run]] if len(names[run]) <= SHORT else []
             labels[run] = ", ".join([*name, *(settings[run][place] for place in differing)])

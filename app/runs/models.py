@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 EVALUATION = "evaluation"
 """The name of the policy for runs that are neither arms nor completions."""
 BEING_IMPORTED, BEING_DELETED = "its samples are being imported", "it is being deleted"
-HIDING = (BEING_IMPORTED, BEING_DELETED)
+HIDDEN_RUN_ERRORS = (BEING_IMPORTED, BEING_DELETED)
 """The `error` of a run that is hidden."""
 
 
@@ -134,7 +134,7 @@ class Run(Named, Annotatable, Base):
     @classmethod
     def is_shown(cls) -> ColumnElement[bool]:
         """Whether users see a run, as a condition: not while its samples are being stored or deleted."""
-        return func.coalesce(cls.error, "").not_in(HIDING)
+        return func.coalesce(cls.error, "").not_in(HIDDEN_RUN_ERRORS)
 
     @property
     def dataset(self) -> TaskList:
@@ -197,7 +197,7 @@ class RunTask(Leased, Base):
     prompt_version: Mapped[str | None] = mapped_column(String(40))
     n_prompt_tokens: Mapped[int | None] = define_exported_column(ARCHIVE, Count)
     cached_tokens: Mapped[int | None] = define_exported_column(
-        ARCHIVE, Count, since=ARCHIVE
+        ARCHIVE, Count, optional_in=ARCHIVE
     )  # of these, from the prefix cache
     # Per token of the prompt, [text, log-probability, most likely tokens], the last as [text, log-probability] each.
     prompt_logprobs: Mapped[list[Any] | None] = mapped_column(Json, deferred=True)
@@ -213,9 +213,9 @@ class RunTask(Leased, Base):
     peak_memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     # CPU seconds there were while the task was decoded, and those that other programs and the hypervisor took. None
     # where they could not be read: app/jobs/work/machine_use.py.
-    capacity_s: Mapped[float | None] = define_exported_column(FILES, Seconds, since=RUN_FILE)
-    others_cpu_s: Mapped[float | None] = define_exported_column(FILES, Seconds, since=RUN_FILE)
-    steal_s: Mapped[float | None] = define_exported_column(FILES, Seconds, since=RUN_FILE)
+    capacity_s: Mapped[float | None] = define_exported_column(FILES, Seconds, optional_in=RUN_FILE)
+    others_cpu_s: Mapped[float | None] = define_exported_column(FILES, Seconds, optional_in=RUN_FILE)
+    steal_s: Mapped[float | None] = define_exported_column(FILES, Seconds, optional_in=RUN_FILE)
     load_average: Mapped[float | None] = define_exported_column(ARCHIVE, Seconds)
 
     run: Mapped[Run] = relationship(back_populates="tasks")

@@ -118,7 +118,7 @@ def load_outcomes(session: Session, runs: Sequence[Run]) -> GradedRuns:
     return pair_outcomes(len(ids), read_samples(session, ids), read_task_ids(session, ids))
 
 
-def pair_outcomes(n_runs: int, rows: Sequence[SampleRow], names: Mapping[int, str]) -> GradedRuns:
+def pair_outcomes(n_runs: int, rows: Sequence[SampleRow], task_ids: Mapping[int, str]) -> GradedRuns:
     """The runs over the tasks that all of them have graded, in the order of the dataset, given all their samples.
 
     `task_ids` are by their position in the dataset. A task is graded if it is finished and the
@@ -149,7 +149,7 @@ def pair_outcomes(n_runs: int, rows: Sequence[SampleRow], names: Mapping[int, st
             passed=np.array([verdict == PASSED for verdict in verdicts], dtype=np.bool_)[used],
             n_tokens=np.array(n_tokens, dtype=np.int64)[used],
         )
-        outcomes = PairedOutcomes(int(kept.sum()), [names[at] for at in known_positions[common].tolist()], samples)
+        outcomes = PairedOutcomes(int(kept.sum()), [task_ids[at] for at in known_positions[common].tolist()], samples)
     return GradedRuns(
         places=tuple(np.flatnonzero(kept).tolist()),
         untimed=tuple(np.flatnonzero(untimed).tolist()),

@@ -85,7 +85,7 @@ def show(run_id: uuid.UUID) -> str:
     figures = run.figures or run_figures.compute_figures(
         run, repository.load_tasks_without_texts(get_session(), run_id)
     )
-    n_decoded, n_failures = repository.count_samples(get_session(), run_id)
+    n_decoded, n_failures = repository.count_decoded_and_failed(get_session(), run_id)
     counts = {"tasks": run.n_tasks, "failures": n_failures}
     asked = parse_budget(request.args.get("budget"))
     budget = min(asked or run.budget_s, run.budget_s)
@@ -123,7 +123,7 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
     asked = parse_budget(request.args.get("budget"))
     budget = min(asked or run.budget_s, run.budget_s)
     row = repository.load_task_with_samples(get_session(), run_id, task_id)
-    signs = presentation.sort_by_finish(row.samples, budget)
+    signs = presentation.build_squares(row.samples, budget)
     groups = sorted(presentation.group_samples(signs), key=lambda group: group.best.sign.letter == "P")
     show = request.args.get("show", "all")
     return render_template(
@@ -160,15 +160,14 @@ def new() -> str:
     like = parse_id("like", "run")
     values = build_form_values(RunSpec, repository.get_run(get_session(), like) if like else None)
     if not like:
-        known = models.list_models()
-        values["target"] = known[0].ref if known else ""
+        values["target"] = models.list_models()[0].ref
         values |= {name: text for name, text in request.args.items() if name in values and text}
     return _render_form(values, {})
 
 
 def _check(spec: RunSpec) -> None:
     # Permission is checked before existence: otherwise the error would reveal which files exist.
-    service.require_allowed(get_context(), spec.target, spec.drafter)
+    service.require_allowed_models(get_context(), spec.target, spec.drafter)
     service.resolve_tasks(get_context(), spec)
 
 
@@ -250,7 +249,7 @@ def _build_tasks_tab(tasks: Sequence[RunTask], budget: float) -> dict[str, Any]:
     groups = presentation.group_task_lines(presentation.build_task_lines(tasks, budget))
     show = request.args.get("show", "all")
     show = show if show in groups else "all"
-    found = groups[show][1]
+    found = groups[show]
     page = _parse_page_number(len(found))
     rows = found[(page - 1) * TASKS_OF_PAGE : page * TASKS_OF_PAGE]
     used = {s.sign for row in rows for s in row.squares}
@@ -260,7 +259,7 @@ def _build_tasks_tab(tasks: Sequence[RunTask], budget: float) -> dict[str, Any]:
         "page": page,
         "n_pages": max(1, math.ceil(len(found) / TASKS_OF_PAGE)),
         "signs": sorted(used, key=lambda s: s.name),
-        "filters": [(key, label, len(lines)) for key, (label, lines) in groups.items()],
+        "filters": [(key, label, len(groups[key])) for key, label in presentation.TASK_FILTERS.items()],
     }
 
 
@@ -273,12 +272,12 @@ def _parse_page_number(n_rows: int) -> int:
 def _find_neighbours(row: RunTask, show: str, budget: float) -> presentation.TaskNeighbours:
     """The neighbours among the tasks of the filter `show`, or among all if it leaves this one out."""
     task_id = row.task.task_id
-    if show in presentation.FILTERS and show != "all":
-        label, lines = presentation.group_task_lines(
+    if show in presentation.TASK_FILTERS and show != "all":
+        lines = presentation.group_task_lines(
             presentation.build_task_lines(repository.load_tasks_without_texts(get_session(), row.run_id), budget)
         )[show]
         if task_id in (ids := [line.row.task.task_id for line in lines]):
-            return presentation.find_neighbours(ids, task_id, label)
+            return presentation.find_neighbours(ids, task_id, presentation.TASK_FILTERS[show])
     return presentation.find_neighbours(repository.list_task_ids(get_session(), row.run_id), task_id)
 
 
@@ -303,7 +302,7 @@ def _estimate_longest(values: Mapping[str, str]) -> tuple[int, float] | None:
     if spec is None:
         return None
     try:
-        service.require_allowed(get_context(), spec.target, spec.drafter)  # first, as in _check
+        service.require_allowed_models(get_context(), spec.target, spec.drafter)  # first, as in _check
         _, tasks = service.resolve_tasks(get_context(), spec)
     except BasslineError:
         return None

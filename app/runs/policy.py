@@ -152,7 +152,7 @@ class EvaluationPolicy(Policy):
 
     def list_pending_work(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
         """Returns every running evaluation with a job that waits for the step."""
-        query = select(Run).where(belongs_to_policy(self), is_taking_turns(step)).options(*map(defer, LONG_COLUMNS))
+        query = select(Run).where(belongs_to_policy(self), has_unpinned_work(step)).options(*map(defer, LONG_COLUMNS))
         runs = session.scalars(query).all()
         in_progress = count_jobs_in_progress(session, step) if runs else {}
         return [PendingWork(run.id, run, in_progress.get(run.id, 0)) for run in runs]
@@ -164,7 +164,7 @@ def count_jobs_in_progress(session: Session, step: WorkStep) -> dict[uuid.UUID, 
     return dict(session.execute(query).all())
 
 
-def is_taking_turns(step: WorkStep) -> ColumnElement[bool]:
+def has_unpinned_work(step: WorkStep) -> ColumnElement[bool]:
     """Whether a running run waits for a step that any worker may do, as a condition over Run."""
     waits = select(RunTask.id).where(RunTask.run_id == Run.id, RunTask.state == step.waiting).exists()
     return and_(Run.state == RunState.RUNNING, Run.pinned_worker.is_(None), waits)

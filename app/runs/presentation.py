@@ -35,8 +35,14 @@ from evaluation.metrics import compute_wilson_interval, rank_sample
 
 SLOWEST = 10
 SQUARES_OF_TASK = 48  # the first to finish
-FILTERS = ("all", "failed", "missed", "passed", "waiting")
-"""The filters of the Tasks tab."""
+TASK_FILTERS = {
+    "all": "All",
+    "failed": "No sample passed",
+    "missed": "Passed but not chosen",
+    "passed": "Chosen sample passed",
+    "waiting": "Not decoded",
+}
+"""The filters of the Tasks tab, with their labels."""
 QUEUE = "queue"
 STEPS = (
     (QUEUE, "Queue"),
@@ -59,7 +65,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class SampleSign:
+class SampleSquare:
     """A sample as one square; `label` is what a screen reader says."""
 
     row: Sample
@@ -72,10 +78,10 @@ class SampleSign:
 class SampleGroup:
     """Samples of a task with the same text and verdict, in finish order; the text is shown once."""
 
-    members: list[SampleSign]
+    members: list[SampleSquare]
 
     @property
-    def best(self) -> SampleSign:
+    def best(self) -> SampleSquare:
         """The one shown: the chosen sample if it is among them, else the first to finish."""
         return next((s for s in self.members if s.chosen), self.members[0])
 
@@ -92,9 +98,9 @@ class TaskLine:
     first_finished_s: float | None
 
     @cached_property
-    def squares(self) -> list[SampleSign]:
+    def squares(self) -> list[SampleSquare]:
         """The first samples to finish: of a task that is shown, as a run may have a hundred thousand."""
-        return sort_by_finish(self.row.samples, self.budget_s, SQUARES_OF_TASK)
+        return build_squares(self.row.samples, self.budget_s, SQUARES_OF_TASK)
 
     @property
     def tokens(self) -> int | None:
@@ -102,7 +108,7 @@ class TaskLine:
         return sum(s.n_tokens for s in self.row.samples) if self.row.samples else None
 
 
-class TimelineStep(NamedTuple):
+class TaskStep(NamedTuple):
     """One step of a task: its seconds, and their share of the work, None for the wait before it."""
 
     label: str
@@ -115,7 +121,7 @@ class Timing:
     """Mean seconds per decoded task by step, with the cards and the slowest tasks of the Timing tab."""
 
     tasks: int
-    steps: list[TimelineStep]
+    steps: list[TaskStep]
     scores: list[Score]
     slowest: list[RunTask]
 
@@ -137,24 +143,26 @@ def choose_sample(samples: Sequence[Sample], budget_s: float = math.inf) -> Samp
     return max(finished, key=lambda sample: rank_sample(sample.mean_logprob, sample.index), default=None)
 
 
-def sort_by_finish(samples: Sequence[Sample], budget_s: float = math.inf, most: int | None = None) -> list[SampleSign]:
-    """The first `most` samples as squares in the order they finished; those not within `budget_s` come last."""
+def build_squares(
+    samples: Sequence[Sample], budget_s: float = math.inf, max_squares: int | None = None
+) -> list[SampleSquare]:
+    """The first `max_squares` samples as squares in the order they finished; those not within `budget_s` come last."""
     best = choose_sample(samples, budget_s)
     ordered = sorted(samples, key=lambda s: (not is_finished_within(s, budget_s), s.finished_s or 0.0, s.index))
     signs = []
-    for sample in ordered[:most]:
+    for sample in ordered[:max_squares]:
         end = get_finish_time_within(sample, budget_s)
         sign = choose_verdict_sign(sample.verdict, finished=is_finished_within(sample, budget_s))
         label = f"sample {sample.index}: {sign.name}"
         if end is not None:
             label += f" at {format_seconds(end)}"
-        signs.append(SampleSign(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
+        signs.append(SampleSquare(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
     return signs
 
 
-def group_samples(signs: Sequence[SampleSign]) -> list[SampleGroup]:
+def group_samples(signs: Sequence[SampleSquare]) -> list[SampleGroup]:
     """Groups of samples with the same text, program, verdict and reason, in the order they finished."""
-    found: dict[object, list[SampleSign]] = {}
+    found: dict[object, list[SampleSquare]] = {}
     for s in signs:
         row = s.row
         alike = (row.raw, row.program, s.sign, row.verdict, row.verdict_detail, row.got, row.trust)
@@ -162,7 +170,7 @@ def group_samples(signs: Sequence[SampleSign]) -> list[SampleGroup]:
     return [SampleGroup(members) for members in found.values()]
 
 
-def rank_samples(signs: Sequence[SampleSign]) -> dict[int, int]:
+def rank_samples(signs: Sequence[SampleSquare]) -> dict[int, int]:
     """The rank of each finished sample by mean log-probability, from 1; keys are sample indices."""
     finished = [s.row for s in signs if is_finished(s.row)]
     ordered = sorted(finished, key=lambda s: rank_sample(s.mean_logprob, s.index), reverse=True)
@@ -189,18 +197,15 @@ def build_task_lines(tasks: Sequence[RunTask], budget_s: float = math.inf) -> li
     return lines
 
 
-def group_task_lines(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine]]]:
-    """The filters of the Tasks tab: key to (label, lines)."""
+def group_task_lines(lines: Sequence[TaskLine]) -> dict[str, list[TaskLine]]:
+    """The lines that each of TASK_FILTERS shows."""
     decoded = [line for line in lines if line.row.samples]
     return {
-        "all": ("All", list(lines)),
-        "failed": ("No sample passed", [t for t in decoded if not t.passes]),
-        "missed": (
-            "Passed but not chosen",
-            [t for t in decoded if t.passes and not t.chosen_passes],
-        ),
-        "passed": ("Chosen sample passed", [t for t in decoded if t.chosen_passes]),
-        "waiting": ("Not decoded", [t for t in lines if not t.row.samples]),
+        "all": list(lines),
+        "failed": [t for t in decoded if not t.passes],
+        "missed": [t for t in decoded if t.passes and not t.chosen_passes],
+        "passed": [t for t in decoded if t.chosen_passes],
+        "waiting": [t for t in lines if not t.row.samples],
     }
 
 
@@ -353,23 +358,23 @@ def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -
     )
 
 
-def list_steps(row: RunTask) -> list[TimelineStep]:
+def list_steps(row: RunTask) -> list[TaskStep]:
     """Each step of one task in the order they happen; empty before it was decoded."""
     if row.wall_s is None:
         return []
     return _compute_step_shares({name: getattr(row, name + "_s") or 0.0 for name, _ in STEPS})
 
 
-def _compute_step_shares(seconds_of: Mapping[str, float]) -> list[TimelineStep]:
+def _compute_step_shares(seconds_of: Mapping[str, float]) -> list[TaskStep]:
     """The steps with their shares of the work; the wait in the queue is none of it."""
     work = sum(value for name, value in seconds_of.items() if name != QUEUE)
     return [
-        TimelineStep(label, seconds_of[name], None if name == QUEUE else seconds_of[name] / work if work else 0.0)
+        TaskStep(label, seconds_of[name], None if name == QUEUE else seconds_of[name] / work if work else 0.0)
         for name, label in STEPS
     ]
 
 
-def draw_task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:
+def draw_task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSquare]) -> Timeline | None:
     """From first token to end of each sample on the task's clock, in finish order; None before the task was decoded.
 
     A line marks `budget` seconds.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from app.runs.clock import LOST_TO_OTHERS
+from app.runs.clock import MAX_LOST_SHARE
 from app.web.ui.units import format_percent, format_seconds
 
 QUIET_LIMIT_S = 600.0
@@ -71,6 +71,6 @@ def describe_wait(lost: float, left_s: float, *, stolen: bool) -> str:
     """Why something waits for a quiet machine, and for how long at most."""
     who = "the hypervisor withholds" if stolen else "other programs use"
     return (
-        f"Waiting for a quiet machine: {who} {format_percent(lost)} (limit {format_percent(LOST_TO_OTHERS)}); "
+        f"Waiting for a quiet machine: {who} {format_percent(lost)} (limit {format_percent(MAX_LOST_SHARE)}); "
         f"{format_seconds(round(max(left_s, 0.0)))} left"
     )

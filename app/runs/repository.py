@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import Select, case, func, or_, select, tuple_
+from sqlalchemy import Select, func, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, raiseload, selectinload, undefer
 
 from app.core.db.references import find_id
@@ -19,13 +19,14 @@ from app.core.states import (
     LISTED_RUN_KINDS,
     OPEN_RUN_STATES,
     PASSED,
+    UNDECODED_TASK_STATES,
     RunState,
     TaskState,
 )
 from app.datasets.models import Dataset, Task
 from app.runs.clock import sum_decoding_s
-from app.runs.models import HIDING, Run, RunTask
-from app.samples.models import FINISHED_REASONS, Sample
+from app.runs.models import HIDDEN_RUN_ERRORS, Run, RunTask
+from app.samples.models import Sample, has_failed
 
 ROWS_AT_ONCE = 10_000
 ENOUGH_TASKS = 3
@@ -40,7 +41,6 @@ _FIGURE_COLUMNS = (
     Sample.n_accepted,
     Sample.verdict,
     Sample.trust,
-    Sample.calls,
 )
 """What figures need of a sample. The index ix_samples_measured has these columns, so that no text is read for them."""
 _WITH_DATASET_AND_CURVE = (joinedload(Run.stored_dataset), joinedload(Run.curve))
@@ -59,7 +59,6 @@ class MeasuredSample(NamedTuple):
     n_accepted: int
     verdict: str | None
     trust: str | None
-    calls: int | None
 
 
 class MeasuredTask:
@@ -80,7 +79,6 @@ class RunProgress:
     """How far a run is."""
 
     state: RunState
-    n_tasks: int
     by_state: dict[TaskState, int]
     samples: int
     graded: int
@@ -162,17 +160,23 @@ def list_runs(
     session: Session, wanted: RunFilter = RunFilter(), *, limit: int = 50, before: uuid.UUID | None = None
 ) -> Sequence[Run]:
     """Runs, newest first, with dataset loaded. The last id of a page is `before` of the next."""
-    query = wanted.apply(select(Run).options(*_WITH_DATASET_AND_CURVE))
+    query = wanted.apply(select(Run)).options(*_WITH_DATASET_AND_CURVE)
     if before is not None:
         query = query.where(Run.id < before)  # ids grow with time
     return session.scalars(query.order_by(Run.id.desc()).limit(limit)).all()
+
+
+def count_runs(session: Session, wanted: RunFilter) -> int:
+    """How many runs list_runs would list without a limit."""
+    ids = wanted.apply(select(Run)).with_only_columns(Run.id).subquery()
+    return session.scalar(select(func.count()).select_from(ids)) or 0
 
 
 def get_run(session: Session, run_id: uuid.UUID, *, hidden: bool = False) -> Run:
     """The run with its dataset and curve. Raises NotFoundError; also while its samples are stored or deleted,
     unless `hidden`."""
     run = session.scalar(select(Run).options(*_WITH_DATASET_AND_CURVE).where(Run.id == run_id))
-    if run is None or (run.error in HIDING and not hidden):
+    if run is None or (run.error in HIDDEN_RUN_ERRORS and not hidden):
         raise NotFoundError(f"there is no run {run_id}: `bassline runs list` shows all runs")
     return run
 
@@ -234,12 +238,11 @@ def load_tasks(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     ).all()
 
 
-def count_samples(session: Session, run_id: uuid.UUID) -> tuple[int, int]:
+def count_decoded_and_failed(session: Session, run_id: uuid.UUID) -> tuple[int, int]:
     """(tasks that have samples, samples that did not pass: judged otherwise, or not finished) of a run."""
     some = select(Sample.id).where(Sample.run_task_id == RunTask.id).exists()
     n_decoded = session.scalar(select(func.count()).where(RunTask.run_id == run_id, some))
-    failed = or_(Sample.verdict != PASSED, Sample.finish_reason.not_in(FINISHED_REASONS))
-    return n_decoded or 0, session.scalar(select(func.count()).where(Sample.run_id == run_id, failed)) or 0
+    return n_decoded or 0, session.scalar(select(func.count()).where(Sample.run_id == run_id, has_failed())) or 0
 
 
 def list_task_ids(session: Session, run_id: uuid.UUID) -> Sequence[str]:
@@ -307,28 +310,21 @@ def compute_progress(session: Session, run: Run) -> RunProgress:
         )
     ).one()
     passed = session.scalar(select(func.count()).where(Sample.run_id == run.id, Sample.verdict == PASSED)) or 0
-    past = RunTask.wall_s - run.budget_s
     walls = session.execute(
         select(RunTask.queued_at, RunTask.queue_s, RunTask.wall_s).where(RunTask.run_id == run.id)
     ).all()
     decode_s = sum_decoding_s(
         ((queued_at, queue_s, wall_s) for queued_at, queue_s, wall_s in walls), together=run.throughput
     )
-    overruns, overrun_max = session.execute(
-        select(
-            func.coalesce(func.sum(case((past > 0, 1), else_=0)), 0),
-            func.coalesce(func.max(past), 0.0),
-        ).where(RunTask.run_id == run.id)
-    ).one()
+    overruns = [wall_s - run.budget_s for _, _, wall_s in walls if wall_s is not None and wall_s > run.budget_s]
     elapsed = ((run.finished_at or get_utc_time()) - run.started_at).total_seconds() if run.started_at else None
     done = samples and sum(by_state.get(s, 0) for s in DECODED_TASK_STATES)
-    waiting = by_state.get(TaskState.QUEUED, 0) + by_state.get(TaskState.DECODING, 0)
+    waiting = sum(by_state.get(state, 0) for state in UNDECODED_TASK_STATES)
     remaining = decode_s / done * waiting if done >= ENOUGH_TASKS else None
     if remaining is not None and run.time_limit_s is not None and elapsed is not None:
         remaining = min(remaining, max(run.time_limit_s - elapsed, 0.0))
     return RunProgress(
         state=run.state,
-        n_tasks=run.n_tasks,
         by_state=by_state,
         samples=samples,
         graded=graded,
@@ -337,6 +333,6 @@ def compute_progress(session: Session, run: Run) -> RunProgress:
         decode_s=decode_s,
         elapsed_s=elapsed,
         remaining_s=remaining,
-        overruns=int(overruns),
-        overrun_max_s=max(overrun_max, 0.0),
+        overruns=len(overruns),
+        overrun_max_s=max(overruns, default=0.0),
     )

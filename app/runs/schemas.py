@@ -103,7 +103,7 @@ class _Samples(RequestModel):
     )
 
 
-class _ClockFields(RequestModel):
+class _BudgetAndSeed(RequestModel):
     budget_s: Annotated[float, Option("Budget per task", Fieldset.SAMPLES)] = Field(
         10.0,
         ge=MIN_BUDGET_S,
@@ -145,7 +145,7 @@ class ArmOptions(_Sampling, _Samples, EngineOptions):
     """The options in which the arms of a study may differ; its clock and its tasks are the study's."""
 
 
-class SampleOptions(_Sampling, _ClockFields, _Samples):
+class SampleOptions(_Sampling, _BudgetAndSeed, _Samples):
     """How samples are drawn and how long they may take, by whatever engine."""
 
 

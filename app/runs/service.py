@@ -34,7 +34,7 @@ def submit(
     spec: RunSpec,
     *,
     command: str = "",
-    is_baseline: bool = False,
+    is_reference: bool = False,
     pinned_worker: str | None = None,
     handover: bool = False,
 ) -> uuid.UUID:
@@ -46,7 +46,7 @@ def submit(
     decodes tasks of another run without a drafter, to compare its speed; no list shows it.
     """
     if not is_local(pinned_worker, handover):
-        require_allowed(ctx, spec.target, spec.drafter)
+        require_allowed_models(ctx, spec.target, spec.drafter)
     dataset, tasks = resolve_tasks(ctx, spec)
     require_answering(ctx, [spec.target], is_local=is_local(pinned_worker, handover))
     run = build_run(
@@ -60,7 +60,7 @@ def submit(
         pinned_worker=pinned_worker,
         handover=handover,
     )
-    if is_baseline:
+    if is_reference:
         run.kind = RunKind.BASELINE
     return store_run(ctx, run)
 
@@ -76,7 +76,7 @@ def resolve_tasks(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
 
 
 def store_run(ctx: Context, run: Run) -> uuid.UUID:
-    """Stores a run made by `build_run` and enqueues it. Returns its id. The caller has called `require_allowed`.
+    """Stores a run made by `build_run` and enqueues it. Returns its id. The caller has called `require_allowed_models`.
 
     A run that is not graded needs no sandbox worker to prepare it: its caller does that.
     """
@@ -88,16 +88,18 @@ def store_run(ctx: Context, run: Run) -> uuid.UUID:
     return run.id
 
 
-def build_run(made: type[R], spec: DecodingSpec, tasks: Sequence[Task], *, handover: bool = False, **columns: Any) -> R:
+def build_run(
+    run_class: type[R], spec: DecodingSpec, tasks: Sequence[Task], *, handover: bool = False, **columns: Any
+) -> R:
     """A run over exactly these tasks, with its id and the other `columns` given, to be stored by the caller.
 
     With `handover` it has no time of its message, see submit.
     """
     now = get_utc_time()
-    return made(
+    return run_class(
         id=generate_id(),
         **get_option_columns(spec) | columns,
-        kind=RunKind.EVAL if made is Run else RunKind.COMPLETION,
+        kind=RunKind.EVAL if run_class is Run else RunKind.COMPLETION,
         n_tasks=len(tasks),
         enqueued_at=None if handover else now,
         tasks=[RunTask(task_pk=t.id, position=i, queued_at=now) for i, t in enumerate(tasks)],
@@ -112,7 +114,7 @@ def is_local(pinned_worker: str | None, handover: bool) -> bool:
     return pinned_worker is not None or handover
 
 
-def require_allowed(ctx: Context, target: str, drafter: str) -> None:
+def require_allowed_models(ctx: Context, target: str, drafter: str) -> None:
     """Raises BadInputError for a model or endpoint that the operator's settings do not allow for submitted runs."""
     if remote.is_remote(target):
         remote.require_allowed_endpoint(target, ctx.settings.remote_endpoints)
@@ -127,7 +129,7 @@ def require_allowed(ctx: Context, target: str, drafter: str) -> None:
 
 
 def require_answering(ctx: Context, targets: Iterable[str], *, is_local: bool) -> None:
-    """Raises BadInputError where a remote target does not answer. Call it after `require_allowed`.
+    """Raises BadInputError where a remote target does not answer. Call it after `require_allowed_models`.
 
     In the stack only the workers may reach it: there the run fails with the reason.
     """
@@ -172,14 +174,14 @@ def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
     """
     with ctx.database.read() as session:
         run = get_run(session, run_id)
-    require_allowed_models(ctx, run, pinned_worker, handover=handover)
+    require_allowed_to_resume(ctx, run, pinned_worker, handover=handover)
     transitions.reopen(ctx, run_id, pinned_worker, handover=handover)
 
 
-def require_allowed_models(ctx: Context, run: Run, pinned_worker: str | None, *, handover: bool) -> None:
+def require_allowed_to_resume(ctx: Context, run: Run, pinned_worker: str | None, *, handover: bool) -> None:
     """Raises BadInputError for a run whose models the operator's settings do not allow for submitted runs."""
     if not run.is_imported and not is_local(pinned_worker, handover):
-        require_allowed(ctx, run.target, run.drafter)
+        require_allowed_models(ctx, run.target, run.drafter)
 
 
 def annotate(ctx: Context, run_id: uuid.UUID, changes: AnnotationChanges) -> None:

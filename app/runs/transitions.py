@@ -133,8 +133,8 @@ def reopen_in_session(
 def _return_to_grading(session: Session, run: Run, undone: Sequence[TaskState]) -> None:
     """Returns tasks that lack only their verdicts to the state before grading; their samples are kept.
 
-    Those are every task of an import, and of a graded run the tasks that failed or were cancelled after decoding. One
-    whose decoding was cancelled is decoded again: a sample of it has that finish reason.
+    Those are every task of an import, tasks that failed after decoding, and of a graded run those cancelled after it.
+    One whose decoding was cancelled is decoded again: a sample of it has that finish reason.
     """
     samples = select(Sample.id).where(Sample.run_task_id == RunTask.id)
     lacking: ColumnElement[bool] = RunTask.state.in_(undone)

@@ -7,11 +7,22 @@ import uuid
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    String,
+    Text,
+    UniqueConstraint,
+    or_,
+)
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.db.storable import Text as StorableText
 from app.core.db.types import Base, Identified, Json, OutputText
+from app.core.states import PASSED
 from app.samples.transport import (
     ARCHIVE,
     EXPORT,
@@ -35,8 +46,8 @@ FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 FINISHED_REASONS: tuple[FinishReason, ...] = ("stop", "length")
 """Of a sample that was not cut off."""
 
-DECODED = REST | EXPORT | IMPORT | ARCHIVE
-JUDGED = REST | EXPORT | ARCHIVE
+DECODING_FORMATS = REST | EXPORT | IMPORT | ARCHIVE
+GRADING_FORMATS = REST | EXPORT | ARCHIVE
 
 
 class Sample(Identified, Base):
@@ -66,31 +77,34 @@ class Sample(Identified, Base):
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     run_task_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("run_tasks.id", ondelete="CASCADE"))
-    index: Mapped[int] = define_exported_column(DECODED | RUN_FILE, Count)
-    seed: Mapped[int] = define_exported_column(DECODED, Seed, BigInteger)
-    raw: Mapped[str] = define_exported_column(DECODED, str, OutputText, description="what the model wrote")
+    index: Mapped[int] = define_exported_column(DECODING_FORMATS | RUN_FILE, Count)
+    seed: Mapped[int] = define_exported_column(DECODING_FORMATS, Seed, BigInteger)
+    raw: Mapped[str] = define_exported_column(DECODING_FORMATS, str, OutputText, description="what the model wrote")
     # An imported sample brings its program. Any other has none before it is graded.
-    program: Mapped[str | None] = define_exported_column(DECODED, str, OutputText, description="what was run")
+    program: Mapped[str | None] = define_exported_column(DECODING_FORMATS, str, OutputText, description="what was run")
     extraction: Mapped[str | None] = define_exported_column(
-        DECODED, Annotated[StorableText, Field(max_length=20)], String(20), description="how the one became the other"
+        DECODING_FORMATS,
+        Annotated[StorableText, Field(max_length=20)],
+        String(20),
+        description="how the one became the other",
     )
     extraction_version: Mapped[str | None] = define_exported_column(
-        DECODED, Annotated[StorableText, Field(max_length=40)], String(40)
+        DECODING_FORMATS, Annotated[StorableText, Field(max_length=40)], String(40)
     )
-    finish_reason: Mapped[str] = define_exported_column(DECODED | RUN_FILE, FinishReason, String(20))
-    n_tokens: Mapped[int] = define_exported_column(DECODED | RUN_FILE, Count, default=0)
-    mean_logprob: Mapped[float | None] = define_exported_column(DECODED | RUN_FILE, LogProb)
-    first_token_s: Mapped[float | None] = define_exported_column(DECODED, Seconds)
+    finish_reason: Mapped[str] = define_exported_column(DECODING_FORMATS | RUN_FILE, FinishReason, String(20))
+    n_tokens: Mapped[int] = define_exported_column(DECODING_FORMATS | RUN_FILE, Count, default=0)
+    mean_logprob: Mapped[float | None] = define_exported_column(DECODING_FORMATS | RUN_FILE, LogProb)
+    first_token_s: Mapped[float | None] = define_exported_column(DECODING_FORMATS, Seconds)
     # Every format has None instead for a sample that was cut off: runs.figures.get_finish_time.
     finished_s: Mapped[float | None] = define_exported_column(
-        DECODED | RUN_FILE,
+        DECODING_FORMATS | RUN_FILE,
         WallSeconds,
         description="null for a sample that was cut off (finish_reason deadline, cancelled or error): it counts in no "
         "figure with a budget",
     )
-    n_rounds: Mapped[int] = define_exported_column(DECODED | RUN_FILE, Count, default=0)
-    n_drafted: Mapped[int] = define_exported_column(DECODED, Count, default=0)
-    n_accepted: Mapped[int] = define_exported_column(DECODED | RUN_FILE, Count, default=0)
+    n_rounds: Mapped[int] = define_exported_column(DECODING_FORMATS | RUN_FILE, Count, default=0)
+    n_drafted: Mapped[int] = define_exported_column(DECODING_FORMATS, Count, default=0)
+    n_accepted: Mapped[int] = define_exported_column(DECODING_FORMATS | RUN_FILE, Count, default=0)
     token_ids: Mapped[list[int]] = mapped_column(deferred=True, default=list)
     logprobs: Mapped[list[float]] = mapped_column(deferred=True, default=list)  # one per token
     # One letter per token: `d` if the drafter proposed it, `t` if the target supplied it.
@@ -101,8 +115,10 @@ class Sample(Identified, Base):
     top_logprobs: Mapped[list[Any] | None] = mapped_column(Json, deferred=True)
     eos_logprob: Mapped[float | None]  # of the end-of-sequence token, if that ended the sample
 
-    verdict: Mapped[str | None] = define_exported_column(JUDGED | RUN_FILE, Status, String(20))  # None until graded
-    verdict_detail: Mapped[str | None] = define_exported_column(JUDGED, str, OutputText, alias="detail")
+    verdict: Mapped[str | None] = define_exported_column(
+        GRADING_FORMATS | RUN_FILE, Status, String(20)
+    )  # None until graded
+    verdict_detail: Mapped[str | None] = define_exported_column(GRADING_FORMATS, str, OutputText, alias="detail")
     failing_assert: Mapped[str | None] = mapped_column(OutputText)
     got: Mapped[str | None] = mapped_column(OutputText)
     expected: Mapped[str | None] = mapped_column(OutputText)
@@ -114,7 +130,12 @@ class Sample(Identified, Base):
     isolation: Mapped[str | None] = define_exported_column(
         REST | ARCHIVE, Annotated[StorableText, Field(max_length=40)], String(40)
     )
-    trust: Mapped[str | None] = define_exported_column(JUDGED | RUN_FILE, Trust, String(40))
+    trust: Mapped[str | None] = define_exported_column(GRADING_FORMATS | RUN_FILE, Trust, String(40))
     graded_at: Mapped[dt.datetime | None]
 
     run_task: Mapped[RunTask] = relationship(back_populates="samples")
+
+
+def has_failed() -> ColumnElement[bool]:
+    """Whether a sample did not pass, judged otherwise or not finished, as a condition over Sample."""
+    return or_(Sample.verdict != PASSED, Sample.finish_reason.not_in(FINISHED_REASONS))

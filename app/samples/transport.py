@@ -42,24 +42,24 @@ class ExportedColumn:
     """How a column leaves the database."""
 
     formats: ColumnTransport
-    checked: Any  # the type of its value in a file, with bounds that keep out damage
-    since: ColumnTransport  # files of these formats may lack it: it is younger than they are
+    file_type: Any  # the type of its value in a file, with bounds that keep out damage
+    optional_in: ColumnTransport  # files of these formats may lack it: it is younger than they are
     alias: str | None  # its name outside of FILES, if that is another one
     description: str | None
 
 
 def define_exported_column(
     formats: ColumnTransport,
-    checked: Any,
+    file_type: Any,
     *column: Any,
-    since: ColumnTransport = NOWHERE,
+    optional_in: ColumnTransport = NOWHERE,
     alias: str | None = None,
     description: str | None = None,
     **options: Any,
 ) -> MappedColumn[Any]:
     """`mapped_column(*column, **options)` for a column that leaves the database."""
     return mapped_column(
-        *column, **options, info={ExportedColumn: ExportedColumn(formats, checked, since, alias, description)}
+        *column, **options, info={ExportedColumn: ExportedColumn(formats, file_type, optional_in, alias, description)}
     )
 
 
@@ -101,8 +101,8 @@ def _iterate_fields(table: type[DeclarativeBase], form: ColumnTransport) -> Iter
     """(name, type, declaration) of a model's field for each column that the format has."""
     for column, sent in _iterate_columns(table, form):
         name = column.key if form in FILES else sent.alias or column.key
-        kind = sent.checked if form in FILES else _get_column_type(column)
-        default = ... if form not in sent.since else getattr(column.default, "arg", None)
+        kind = sent.file_type if form in FILES else _get_column_type(column)
+        default = ... if form not in sent.optional_in else getattr(column.default, "arg", None)
         yield name, kind | None if column.nullable else kind, Field(default, description=sent.description)
 
 

@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from app.core.states import Scope
 from app.leaderboard.columns import COLUMNS
-from app.runs.clock import DRIFT, LOST_TO_OTHERS
+from app.runs.clock import MAX_DRIFT, MAX_LOST_SHARE
 from app.studies.loading import load_reference_studies
 from app.web.http.request_context import get_context
 from app.web.http.security import require_scope
@@ -28,7 +28,7 @@ def _theme() -> dict[str, Any]:
 @bp.get("/about")
 def about() -> str:
     """Defines every figure the pages show."""
-    return render_template("site/about.html", columns=COLUMNS, DRIFT=DRIFT, LOST_TO_OTHERS=LOST_TO_OTHERS)
+    return render_template("site/about.html", columns=COLUMNS, MAX_DRIFT=MAX_DRIFT, MAX_LOST_SHARE=MAX_LOST_SHARE)
 
 
 @bp.post("/reference")

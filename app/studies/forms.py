@@ -83,7 +83,7 @@ def parse_study_form(ctx: Context, values: MultiDict[str, str]) -> ParsedStudyFo
             arms=arms.arms,
         )
         for arm in spec.arms:  # before anything is looked up: an error must not reveal which files exist
-            runs.require_allowed(ctx, arm.target, arm.drafter)
+            runs.require_allowed_models(ctx, arm.target, arm.drafter)
         tasks = service.resolve_spec(ctx, spec).tasks
     except BadInputError as fault:
         return ParsedStudyForm(None, 0, arms.left_out, _map_error(fault) | errors)

@@ -14,7 +14,7 @@ from app.core.errors import BadInputError, ConflictError
 from app.core.states import OPEN_RUN_STATES, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
-from app.language_models.service import list_drafter_choices
+from app.language_models.service import list_drafters_without_model
 from app.runs.failed_samples import count_failed_samples
 from app.runs.forms import parse_budget, parse_margin
 from app.runs.labels import assign_series, get_run_numbers, list_setting_words, shorten_labels
@@ -228,7 +228,7 @@ def _render_form(values: MultiDict[str, str], filled: forms.ParsedStudyForm, err
         quiet_limit=format_seconds(QUIET_LIMIT_S),
         questions=forms.list_questions(),
         models=forms.list_model_choices(),
-        drafters=list_drafter_choices(),
+        drafters=list_drafters_without_model(),
         shared=shared,
         shared_used="race" in values or any(values.get(name, "0") not in ("", "0") for name in folded),
         further=further,

@@ -22,7 +22,7 @@ from app.jobs.work.decode_job import build_task_prompt, prepare_engine
 from app.runs import transitions
 from app.runs.configuration import build_engine_config
 from app.runs.models import Run, RunTask
-from app.runs.policy import QUEUES, EvaluationPolicy, PendingWork, is_taking_turns
+from app.runs.policy import QUEUES, EvaluationPolicy, PendingWork, has_unpinned_work
 from app.runs.repository import load_tasks_with_samples
 from app.studies import schedule, service
 from app.studies.models import ARM, Study, StudyArm
@@ -106,7 +106,7 @@ class ArmPolicy(EvaluationPolicy):
         """Returns one job to decode for each study, since a study takes its turn as one run."""
         if step is not WorkStep.DECODE:
             return super().list_pending_work(ctx, session, step)
-        waiting = select(StudyArm.study_id).join(StudyArm.run).where(is_taking_turns(step)).distinct()
+        waiting = select(StudyArm.study_id).join(StudyArm.run).where(has_unpinned_work(step)).distinct()
         jobs = {
             study_id: schedule.find_next_job(session, study_id, here_only=True) for study_id in session.scalars(waiting)
         }

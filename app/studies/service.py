@@ -55,7 +55,7 @@ def submit(
     if not runs.is_local(pinned_worker, handover):
         for number, (name, one) in enumerate(named_runs, start=1):
             with name_arm_in_errors(number, name):
-                runs.require_allowed(ctx, one.target, one.drafter)
+                runs.require_allowed_models(ctx, one.target, one.drafter)
     require_secrets_for_each(parse_target(one.target).base_url for one in resolved.runs if is_remote(one.target))
     for number, (name, one) in enumerate(named_runs, start=1):
         with name_arm_in_errors(number, name):
@@ -163,7 +163,7 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
             parse_target(arm.run.target).base_url for arm in open_arms if is_remote(arm.run.target)
         )
         for arm in open_arms:
-            runs.require_allowed_models(ctx, arm.run, pinned_worker, handover=handover)
+            runs.require_allowed_to_resume(ctx, arm.run, pinned_worker, handover=handover)
         resumed = 0
         for arm in open_arms:
             with contextlib.suppress(ConflictError):  # this arm has finished

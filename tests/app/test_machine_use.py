@@ -72,7 +72,7 @@ def test_a_run_decoded_beside_a_busy_loop_gets_its_mark(ctx, spec, engine):
     with ctx.database.read() as session:
         run, tasks = get_run(session, run_id), load_tasks_with_samples(session, run_id)
         assert all(task.others_cpu_s >= 0.3 - TICK_S * loops.n_cpus for task in tasks)
-        assert all(clock.compute_lost_share(task) > clock.LOST_TO_OTHERS for task in tasks)
+        assert all(clock.compute_lost_share(task) > clock.MAX_LOST_SHARE for task in tasks)
         assert run.figures.tasks_disturbed == len(tasks) == 3
         (mark,) = run.figures.clock_marks
         assert mark.startswith("In 3 of 3 tasks ")

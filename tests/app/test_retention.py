@@ -9,6 +9,7 @@ import uuid
 import pytest
 from sqlalchemy import select
 
+from app.background.models import BackgroundJob
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.core.db.types import get_utc_time
@@ -76,6 +77,7 @@ def test_a_run_that_is_being_deleted_is_hidden_and_says_why(ctx, spec):
     with ctx.database.session() as session:
         job_id = hidden_runs.hide_runs(ctx, session, [get_run(session, run_id)])
     with ctx.database.read() as session:
+        assert session.get_one(BackgroundJob, job_id).subject == f"1 run: {run_id}"
         assert (list_runs(session), get_run(session, run_id, hidden=True).error) == ([], "it is being deleted")
         with pytest.raises(NotFoundError):
             get_run(session, run_id)

@@ -246,7 +246,7 @@ def test_figures_are_computed_while_others_write_and_again_after_a_change(ctx, r
 
 
 def test_a_resumed_run_keeps_its_comparison_and_is_deleted_with_the_baseline(ctx, run_id):
-    plain = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2), is_baseline=True)
+    plain = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2), is_reference=True)
     service.cancel(ctx, plain)
     first, *rest = job_ids(ctx, run_id)
     decode_task(ctx, first)

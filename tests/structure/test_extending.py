@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.datasets import service as datasets
-from app.language_models.service import list_drafter_choices
+from app.language_models.service import list_drafters_without_model
 from app.runs.schemas import RunSpec
 from decoding.drafters import registry as drafters
 from decoding.drafters.base import NoDrafter
@@ -59,7 +59,7 @@ def test_a_new_drafter_is_its_class_and_a_line_of_the_registry(monkeypatch):
     monkeypatch.setattr("decoding.drafters.base.Echo", Echo, raising=False)
     monkeypatch.setitem(drafters.DRAFTERS, "echo", drafters.DrafterEntry("decoding.drafters.base:Echo"))
     assert "echo" in drafters.list_names()
-    assert ("echo", "") in list_drafter_choices()
+    assert ("echo", "") in list_drafters_without_model()
     spec = drafters.parse_drafter(RunSpec(target="smollm2-135m", dataset="humaneval", drafter="echo").drafter)
     assert isinstance(drafters.make_drafter(spec, None, None, set()), Echo)
 

@@ -14,8 +14,8 @@ from app.core.db.types import get_utc_time
 from app.core.states import RunState
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
-from app.first_page import cards
-from app.first_page.cards import MAX_COMPARED_RUNS, FirstPageAnswerCache, list_sources
+from app.first_page import answer_cache
+from app.first_page.answer_cache import MAX_COMPARED_RUNS, FirstPageAnswerCache, list_sources
 from app.leaderboard.entries import LeaderboardCache
 from app.runs import figures
 from app.studies.models import Study
@@ -145,7 +145,7 @@ def test_before_any_pass_it_says_that_nothing_is_right_and_when_something_is(wor
 
 
 def test_a_run_that_never_passes_gets_no_recommendation(world, at):
-    world.add_run("hopeless", limit=cards.MIN_COMMON_TASKS, n=1, pace=900)
+    world.add_run("hopeless", limit=answer_cache.MIN_COMMON_TASKS, n=1, pace=900)
     heading, whole = at("/")
     assert heading.startswith("No model answers right within 10 s over 20 tasks")
     assert "None is right within 10 s either, the longest measured time." in whole
@@ -223,6 +223,20 @@ def test_a_disturbed_run_leaves_the_answer_to_the_others(world, card):
     assert {run.name for run in card().source.runs} == {"a", "b"}
 
 
+def test_answers_of_runs_do_not_displace_each_other_from_the_cache(world, card, monkeypatch):
+    world.add_run("busy", limit=None, n=1, **DISTURBED)
+    world.add_run("a", limit=None, n=1)
+    build_answer, built = answer_cache.build_answer, []
+
+    def build(session, source):
+        built.append(len(source.runs))
+        return None if len(source.runs) == 1 else build_answer(session, source)
+
+    monkeypatch.setattr(answer_cache, "build_answer", build)
+    assert card() is card()
+    assert built == [1, 2]
+
+
 def test_advice_about_own_code_never_replaces_the_general_answer(world, at):
     dataset = own_code(world)
     world.add_study(QUICK | {"dataset": dataset}, GOOD | {"dataset": dataset}, name="a try")
@@ -257,9 +271,9 @@ def test_a_running_study_leaves_the_answer_to_one_that_has_ended(world, card):
     arms = [arm | {"state": RunState.RUNNING, "limit": 60, "done": 40} for arm in (QUICK, GOOD)]
     world.add_study(*arms, name="running")
     assert card() is None
-    world.add_study(QUICK | {"limit": cards.MIN_COMMON_TASKS}, GOOD | {"limit": 40}, name="ended")
+    world.add_study(QUICK | {"limit": answer_cache.MIN_COMMON_TASKS}, GOOD | {"limit": 40}, name="ended")
     world.add_study(*arms, name="later running")
-    assert (card().study.name, card().n_tasks) == ("ended", cards.MIN_COMMON_TASKS)
+    assert (card().study.name, card().n_tasks) == ("ended", answer_cache.MIN_COMMON_TASKS)
 
 
 def test_dropped_and_failed_arms_take_no_tasks_from_the_others(world, card):
@@ -295,13 +309,13 @@ def test_a_run_over_few_tasks_leaves_the_answer_to_a_larger_study_and_the_page_s
     assert FEW.replace("4 tasks", "1 task") in at("/")[1]
     world.add_run("busy", limit=30, n=1, **DISTURBED)
     assert "The clock of your newest run was disturbed: it gives no answer." in at("/")[1]
-    world.add_run("enough", limit=cards.MIN_COMMON_TASKS, n=1)
+    world.add_run("enough", limit=answer_cache.MIN_COMMON_TASKS, n=1)
     assert "From one run." in at("/")[1]
     assert "no answer" not in at("/")[1]
 
 
 def test_without_enough_tasks_anywhere_the_page_gives_no_answer_and_links_to_the_newest_run(world):
-    measured_elsewhere(world, cards.MIN_COMMON_TASKS - 1)
+    measured_elsewhere(world, answer_cache.MIN_COMMON_TASKS - 1)
     run = world.add_run("a try", limit=4, n=1, skill=0.0)
     page = world.client.get("/").get_data(as_text=True)
     assert "No answer yet: too few tasks" in page
@@ -323,7 +337,7 @@ def test_arms_with_few_tasks_in_common_give_no_answer_and_the_next_source_does(w
             run.finished_at = get_utc_time()
             session.flush()
             figures.store_measurement(session, run, figures.compute_measurement(session, run))
-            assert run.curve.n_tasks > cards.MIN_COMMON_TASKS
+            assert run.curve.n_tasks > answer_cache.MIN_COMMON_TASKS
     assert card().study.name == "older"
 
 
@@ -380,8 +394,8 @@ def test_an_answer_that_is_being_computed_holds_up_no_other_source(world, monkey
             assert may_end.wait(60)
         return build_answer(session, source)
 
-    build_answer = cards.build_answer
-    monkeypatch.setattr(cards, "build_answer", hold_first_answer)
+    build_answer = answer_cache.build_answer
+    monkeypatch.setattr(answer_cache, "build_answer", hold_first_answer)
 
     def read(study):
         with world.context.database.read() as session:

@@ -55,7 +55,7 @@ def entries(world):
 @pytest.fixture
 def labels(entries):
     """The label of each run by its name."""
-    return lambda: {row.run.name: row.run.label for row in rank_runs(entries())}
+    return lambda: {row.run.name: row.run.unranked_reason for row in rank_runs(entries())}
 
 
 def test_what_ends_goes_on_or_is_deleted_is_noticed(world, labels):
@@ -239,6 +239,9 @@ def test_an_empty_first_page_offers_the_reference_studies_and_says_what_is_at_wo
     assert "bassline eval" not in page, "a server that runs owns the database"
     world.add_run("waiting", state=RunState.QUEUED, done=0, limit=1, n=1)
     assert "1 run is waiting or running" in world.client.get("/").get_data(as_text=True)
+    for i in range(50):
+        world.add_run(f"waiting {i}", state=RunState.QUEUED, done=0, limit=1, n=1)
+    assert "51 runs are waiting or running" in world.client.get("/").get_data(as_text=True)
 
 
 @pytest.mark.parametrize("budget", [0.9, 3.217, 7.2, 9.999])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.runs.failed_samples import FailedSamples, count_failed_samples
+from app.runs.failed_samples import FailureCounts, count_failed_samples
 from app.runs.figures import get_finish_time
 from app.runs.repository import load_tasks_with_samples
 
@@ -12,10 +12,10 @@ from app.runs.repository import load_tasks_with_samples
 @pytest.mark.parametrize(
     ("failed", "remedy"),
     [
-        (FailedSamples(80, cut=20, at_limit=3, stopped=57), "use a stronger model, or more samples per task"),
-        (FailedSamples(80, cut=60, at_limit=0, stopped=20), "give a larger budget"),
-        (FailedSamples(80, cut=5, at_limit=70, stopped=5), "allow more tokens per sample (--max-tokens)"),
-        (FailedSamples(80, cut=30, at_limit=30, stopped=20), "a larger budget would not help those"),
+        (FailureCounts(80, cut=20, at_limit=3, stopped=57), "use a stronger model, or more samples per task"),
+        (FailureCounts(80, cut=60, at_limit=0, stopped=20), "give a larger budget"),
+        (FailureCounts(80, cut=5, at_limit=70, stopped=5), "allow more tokens per sample (--max-tokens)"),
+        (FailureCounts(80, cut=30, at_limit=30, stopped=20), "a larger budget would not help those"),
     ],
 )
 def test_the_remedy_is_against_what_ended_most_of_them(failed, remedy):
@@ -24,10 +24,10 @@ def test_the_remedy_is_against_what_ended_most_of_them(failed, remedy):
 
 
 def test_it_says_how_many_ended_how_the_most_frequent_first():
-    assert FailedSamples(80, cut=20, at_limit=0, stopped=57).in_words == (
+    assert FailureCounts(80, cut=20, at_limit=0, stopped=57).in_words == (
         "77 of 80 samples failed: 57 stopped by themselves and are wrong, 20 were cut off by the deadline"
     )
-    assert FailedSamples(80, 0, 0, 0).advice == ""
+    assert FailureCounts(80, 0, 0, 0).advice == ""
 
 
 def test_samples_are_counted_by_how_they_ended(world):

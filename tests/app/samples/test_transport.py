@@ -55,7 +55,7 @@ class Made(Local):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     old: Mapped[int] = define_exported_column(REST | ARCHIVE, Annotated[int, Field(ge=0)], alias="elder")
-    young: Mapped[int] = define_exported_column(REST | ARCHIVE | RUN_FILE, int, since=ARCHIVE, default=7)
+    young: Mapped[int] = define_exported_column(REST | ARCHIVE | RUN_FILE, int, optional_in=ARCHIVE, default=7)
     maybe: Mapped[str | None] = define_exported_column(REST, str, String(3))
 
 

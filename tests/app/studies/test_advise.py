@@ -12,12 +12,12 @@ from app.advice.sentence import format_advice
 from app.cli import advise, from_code
 from app.core.errors import UnavailableError
 from app.datasets import service
-from app.runs.failed_samples import FailedSamples
+from app.runs.failed_samples import FailureCounts
 from app.studies.repository import list_studies
 from evaluation.studies.answer import answer_at
 from tests.evaluation.studies.making import passing, score
 
-STOPPED, CUT = FailedSamples(80, cut=3, at_limit=0, stopped=57), FailedSamples(80, cut=70, at_limit=0, stopped=0)
+STOPPED, CUT = FailureCounts(80, cut=3, at_limit=0, stopped=57), FailureCounts(80, cut=70, at_limit=0, stopped=0)
 
 
 def said(n=40, solved=20, rival=5, cheap=True, disturbance="", failed=STOPPED):

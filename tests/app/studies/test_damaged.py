@@ -12,7 +12,7 @@ import pytest
 
 from app.core.errors import BadInputError
 from app.core.settings import MIN_BUDGET_S
-from app.first_page import cards
+from app.first_page import answer_cache
 from app.studies import export, loading, service
 from app.studies.models import Study
 from app.studies.pages import TABS
@@ -68,7 +68,7 @@ def check(world, data: bytes) -> None:
 
 
 def test_one_wrong_value_is_refused_or_shown_and_never_a_fault(world, reference, monkeypatch):
-    monkeypatch.setattr(cards, "MIN_COMMON_TASKS", 1)  # so that the first page computes with the study
+    monkeypatch.setattr(answer_cache, "MIN_COMMON_TASKS", 1)  # so that the first page computes with the study
     dice = random.Random(1)
     places = kinds(reference)
     for path in dice.sample(places, EXAMPLES):
@@ -116,7 +116,7 @@ def test_a_study_that_an_earlier_version_loaded_with_wrong_provenance_is_shown(w
 
 def test_an_answer_that_cannot_be_computed_leaves_the_leaderboard(world, monkeypatch):
     world.add_study({"name": "a", "n": 1, "limit": 30}, {"name": "b", "n": 2, "limit": 30}, name="sound")
-    monkeypatch.setattr("app.first_page.cards.build_answer", lambda *_: 1 / 0)
+    monkeypatch.setattr("app.first_page.answer_cache.build_answer", lambda *_: 1 / 0)
     first = world.client.get("/")
     assert first.status_code == 200
     assert "The answer cannot be computed" in first.text

@@ -113,7 +113,7 @@ def test_a_secret_that_does_not_say_for_which_endpoint_it_is_goes_to_none_of_sev
             studies.submit(ctx, study, pinned_worker=ctx.worker_name)
         settings = ctx.settings.model_copy(update={"remote_endpoints": f"{first.url} {second.url}"})
         with pytest.raises(BadInputError, match=f"{name} does not say which of 2 endpoints gets it"):
-            service.require_allowed(replace(ctx, settings=settings), f"openai:m@{first.url}", "none")
+            service.require_allowed_models(replace(ctx, settings=settings), f"openai:m@{first.url}", "none")
         assert first.headers == second.headers == []
 
 

@@ -35,7 +35,7 @@ TWINS = {
     "datasets.upload": "datasets_api.import_",
     "jobs.cancel": "jobs_api.cancel",
     "jobs.retry": "jobs_api.retry",
-    "models.delete": "models_api.delete",
+    "models.delete_drafter": "models_api.delete",
     "models.delete_model": "models_api.delete_model",
     "runs.annotate": "runs_api.annotate",
     "runs.cancel": "runs_api.cancel",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,9 +19,8 @@ from app.studies.models import ARM
 from evaluation.metrics import BUDGET_GRID
 
 MIN_COMMON_TASKS = 20  # common tasks: fewer give no answer
-MAX_COMPARED_RUNS = (
-    8  # runs that an answer without a study compares: reading the samples of one takes tenths of a second
-)
+# Runs that an answer without a study compares: reading the samples of one takes tenths of a second.
+MAX_COMPARED_RUNS = 8
 MAX_CACHED = 20  # answers
 
 
@@ -30,16 +28,16 @@ class FirstPageAnswerCache:
     """The answers, each computed again when its source has changed. Threads may share it."""
 
     def __init__(self) -> None:
-        self._kept: VersionedCache[uuid.UUID | None, FirstPageAnswer | None] = VersionedCache(MAX_CACHED)
+        self._kept: VersionedCache[object, FirstPageAnswer | None] = VersionedCache(MAX_CACHED)
 
     def read(self, session: Session, sources: Sequence[AnswerSource]) -> FirstPageAnswer | None:
         """The answer of the first of the `sources` that gives one over MIN_COMMON_TASKS tasks; None where none does."""
         for source in sources:
-            key = source.study.id if source.study else None
             compared = source if source.study else replace(source, runs=_select_best(source.runs))
-            card = self._kept.get(key, compared.version, partial(build_answer, session, compared))
-            if card is not None and card.n_tasks >= MIN_COMMON_TASKS:
-                return card
+            key = source.study.id if source.study else tuple(run.id for run in compared.runs)
+            page_answer = self._kept.get(key, compared.version, partial(build_answer, session, compared))
+            if page_answer is not None and page_answer.n_tasks >= MIN_COMMON_TASKS:
+                return page_answer
         return None
 
 
@@ -66,10 +64,10 @@ def find_newest_run(entries: Sequence[LeaderboardEntry]) -> LeaderboardEntry | N
     return next((run for run in entries if _can_answer(run)), None)
 
 
-def find_own_code_study(sources: Sequence[AnswerSource], card: FirstPageAnswer | None) -> EndedStudy | None:
+def find_own_code_study(sources: Sequence[AnswerSource], page_answer: FirstPageAnswer | None) -> EndedStudy | None:
     """The study over own code that the page leads to beside its answer; None where it is the answer."""
     studies = (source.study for source in sources if source.is_own_code and source.study)
-    return None if card and card.source.is_own_code else next(studies, None)
+    return None if page_answer and page_answer.source.is_own_code else next(studies, None)
 
 
 def _list_groups(entries: Sequence[LeaderboardEntry]) -> Iterator[list[LeaderboardEntry]]:
@@ -88,7 +86,10 @@ def _list_groups(entries: Sequence[LeaderboardEntry]) -> Iterator[list[Leaderboa
 def _can_answer(run: LeaderboardEntry) -> bool:
     """Whether the run is of a kind that can give an answer: finished here, with times of its own."""
     return (
-        run.state is RunState.FINISHED and not run.throughput and run.label != MEASURED_ELSEWHERE and not run.archived
+        run.state is RunState.FINISHED
+        and not run.throughput
+        and run.unranked_reason != MEASURED_ELSEWHERE
+        and not run.archived
     )
 
 
