@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -50,6 +50,7 @@ from evaluation.from_code.tasks import (
     build_infilling_row,
     choose_test_form,
     place_function,
+    remove_decorators,
 )
 from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.from_code.unstated import BodyConstant, find_attribute_names, find_constants
@@ -109,13 +110,21 @@ class BuildContext:
 
 def make_task_from_calls(work: BuildContext, function: ProjectFunction) -> TaskResult:
     """The task of one function, checked, or the reason why there is none."""
+    reason = "is called with values that are nested too deep to compare"
+    return make_task_from_row(function, lambda: _build_row(work, function), reason)
+
+
+def make_task_from_row(
+    function: ProjectFunction, build_row: Callable[[], dict[str, Any]], recursion_reason: str
+) -> TaskResult:
+    """The task with the row, or the reason why there is none: `recursion_reason` after a RecursionError."""
     started = time.monotonic()
     try:
-        made = TaskResult(function.key, _build_row(work, function))
+        made = TaskResult(function.key, build_row())
     except ExcludedError as reason:
         made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
     except RecursionError:
-        made = TaskResult(function.key, reason="is called with values that are nested too deep to compare")
+        made = TaskResult(function.key, reason=recursion_reason)
     made.seconds = round(time.monotonic() - started, 2)
     return made
 
@@ -144,7 +153,7 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
     chosen = choose_varied_cases(cases)
     _check_variety(chosen)
     program = PlacedFunction(program.placement.keep_modules(sorted(loaded)), program.definition)
-    bare = _remove_decorators(node)
+    bare = remove_decorators(node)
     names = mutants.list_parameters(bare)
     usual, optional = find_fixed_values(chosen, names), find_none_parameters(cases, names)
     faulty = tuple(
@@ -185,7 +194,8 @@ def _add_fair_nearby_cases(
     """The chosen cases, and those near to them that the prompt states."""
     docstring = ast.get_docstring(function.node) or ""
     cases = [*chosen, *near.shown, *near.judging]
-    changes = _list_constant_variants(work, function)
+    prompt = build_prompt(work.project, function, work.options.context, LINES_BEFORE)
+    changes = _list_constant_variants(work, function, prompt)
     numbers = _list_showable_numbers(function, cases)
     every = tuple(range(len(cases)))
     variants = [
@@ -199,7 +209,7 @@ def _add_fair_nearby_cases(
     # refuse_trivial finds the last ones in `program.known`
     noticed = checks.find_noticing_cases_of_variants(work.sandbox, program, cases, variants)
     needs = find_needs(cases, [(each, found) for (each, _), found in zip(changes, noticed, strict=False)])
-    needs += find_unnamed_exceptions(cases, _build_prompt(work, function), function.node.lineno)
+    needs += find_unnamed_exceptions(cases, prompt, function.node.lineno)
     faults = list(map(frozenset[int], noticed[len(changes) : len(changes) + len(faulty)]))
 
     def judge() -> Fairness:
@@ -220,20 +230,17 @@ def _list_showable_numbers(function: ProjectFunction, cases: Sequence[Case]) -> 
     return (*(number for number, case in enumerate(cases) if case.documented), *showable)
 
 
-def _list_constant_variants(work: BuildContext, function: ProjectFunction) -> list[tuple[BodyConstant, str]]:
+def _list_constant_variants(
+    work: BuildContext, function: ProjectFunction, prompt: str
+) -> list[tuple[BodyConstant, str]]:
     """(constant, variant of the function) for the constants of the body that the prompt does not hold."""
-    prompt = _build_prompt(work, function)
-    constants = find_constants(_remove_decorators(function.node), work.attribute_names)
+    constants = find_constants(remove_decorators(function.node), work.attribute_names)
     return [(each, source) for each in constants if not each.is_in(prompt) for source in each.variants]
 
 
 def _list_trivial_variants(function: ProjectFunction, cases: Sequence[Case]) -> list[str]:
     raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
     return list_trivial_variants(function.node, raised, function.is_generator)
-
-
-def _build_prompt(work: BuildContext, function: ProjectFunction) -> str:
-    return build_prompt(work.project, function, work.options.context, LINES_BEFORE)
 
 
 def _build_row_without_unstated(
@@ -284,13 +291,7 @@ def _build_judged_row(
     )
     checks.check_original(sandbox, _to_task(row), row["prompt"] + row["canonical_solution"])
     score = checks.judge_mutants(sandbox, program, cases, score)
-    row["source"] |= {
-        "mutants": score.judged,
-        "killed": score.killed,
-        "mutation_score": round(score.score, 4),
-        "weak": score.is_weak(cases),
-        "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in score.survivors],
-    }
+    row["source"] |= score.to_json(score.is_weak(cases))
     return row
 
 
@@ -304,11 +305,6 @@ def _get_recorded_calls(recording: Recording, function: ProjectFunction, has_exa
     ended = f"before the tests {recording.failure}" if recording.failure else "while the tests ran"
     called = function.key in recording.covering.list_called_functions()
     raise ExcludedError(f"was not called with data {ended}" if called else f"was not called {ended}")
-
-
-def _remove_decorators(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef | ast.AsyncFunctionDef:
-    fields = {**dict(ast.iter_fields(node)), "decorator_list": []}
-    return ast.copy_location(type(node)(**fields), node)
 
 
 def describe_source(work: BuildContext, function: ProjectFunction, judge: str, trust: Trust) -> dict[str, Any]:

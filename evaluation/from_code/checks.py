@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
@@ -50,20 +50,16 @@ class MutationScore:
     mutants: tuple[Mutant, ...]
     survivors: tuple[Mutant, ...]
 
-    @property
-    def judged(self) -> int:
-        """How many mutants there were."""
-        return len(self.mutants)
-
-    @property
-    def killed(self) -> int:
-        """Mutants that failed the test."""
-        return self.judged - len(self.survivors)
-
-    @property
-    def score(self) -> float:
-        """Share of the mutants that the test kills, from 0 to 1."""
-        return self.killed / self.judged
+    def to_json(self, is_weak: bool) -> dict[str, Any]:
+        """What a dataset says of the test."""
+        killed = len(self.mutants) - len(self.survivors)
+        return {
+            "mutants": len(self.mutants),
+            "killed": killed,
+            "mutation_score": round(killed / len(self.mutants), 4),
+            "weak": is_weak,
+            "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in self.survivors],
+        }
 
     def is_weak(self, cases: Sequence[Case]) -> bool:
         """Whether the test misses a fault. Few recorded cases have to notice several kinds of them, and to have several
@@ -158,11 +154,7 @@ def refuse_trivial(sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Ca
         raise ExcludedError("does not pass its own test", "in a process with others")
     for source, numbers in zip(trivial, found, strict=True):
         if not numbers:
-            raise ExcludedError("has a test that a body without content would pass", _read_last_statement(source))
-
-
-def _read_last_statement(source: str) -> str:
-    return ast.unparse(ast.parse(source).body[0].body[-1])  # type: ignore[attr-defined]
+            raise ExcludedError("has a test that a body without content would pass", source.rpartition("\n")[2].strip())
 
 
 def judge_mutants(

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from evaluation.from_code.operators import MutationContext, list_mutations
-from evaluation.from_code.oversights import find_preceding_tests, find_stored_parameters
+from evaluation.from_code.oversights import find_preceding_tests, find_stored_parameters, pair_defaults
 from evaluation.source import compile_error
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -79,14 +79,8 @@ def _find_defaults(function: FunctionNode, owner: ast.ClassDef | None) -> dict[s
 
 
 def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    return {
-        argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant | ast.Name | ast.Attribute)
-    }
+    kinds = ast.Constant | ast.Name | ast.Attribute
+    return {name: value for name, value in pair_defaults(arguments) if isinstance(value, kinds)}
 
 
 def _list_attributes(function: FunctionNode) -> list[str]:

@@ -11,7 +11,7 @@ import builtins
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from evaluation.from_code.oversights import list_oversights, take_empty_for_none
+from evaluation.from_code.oversights import Fault, compare_with_none, list_oversights, take_empty_for_none
 
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
@@ -51,7 +51,7 @@ class MutationContext:
     attributes: list[str]
 
 
-def list_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[tuple[str, list[ast.AST]]]:
+def list_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[Fault]:
     """(operator, replacements of the node) that apply to a node, with the oversights."""
     found = [*_list_usual_mutations(node, context), *list_oversights(node)]
     place = node.lineno, node.col_offset
@@ -66,7 +66,7 @@ def list_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[
     return found
 
 
-def _list_usual_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[tuple[str, list[ast.AST]]]:
+def _list_usual_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[Fault]:
     """(operator, replacements of the node) that apply to a node."""
     match node:
         case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
@@ -97,7 +97,10 @@ def _list_usual_mutations(node: ast.expr | ast.stmt, context: MutationContext) -
             return [("condition", [ast.IfExp(ast.UnaryOp(ast.Not(), test), body, orelse)])]
         case ast.If(test=test):
             otherwise = ast.If(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)
-            return [("condition", [otherwise]), ("truth", list(_compare_with_none(node)))]
+            return [
+                ("condition", [otherwise]),
+                ("truth", [ast.If(other, node.body, node.orelse) for other in compare_with_none(test)]),
+            ]
         case ast.While(test=test):
             return [("condition", [ast.While(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
         case ast.Name(id=name, ctx=ast.Load()) if name in context.local:
@@ -153,25 +156,13 @@ def _list_usual_mutations(node: ast.expr | ast.stmt, context: MutationContext) -
     return []
 
 
-def _compare_with_none(node: ast.If) -> Iterator[ast.stmt]:
-    """The condition as a comparison with None, for which an empty value is true."""
-    match node.test:
-        case ast.Name() | ast.Attribute() as value:
-            test: ast.expr = ast.Compare(value, [ast.IsNot()], [ast.Constant(None)])
-        case ast.UnaryOp(op=ast.Not(), operand=ast.Name() | ast.Attribute() as value):
-            test = ast.Compare(value, [ast.Is()], [ast.Constant(None)])
-        case _:
-            return
-    yield ast.If(test, node.body, node.orelse)
-
-
 def _replace_attribute(value: ast.expr, name: str, context: MutationContext) -> Iterator[ast.expr]:
     """The attribute of `self` before this one."""
     if name in context.attributes:
         yield ast.Attribute(value, context.attributes[context.attributes.index(name) - 1], ast.Load())
 
 
-def _replace_by_default(name: str, context: MutationContext) -> list[tuple[str, list[ast.AST]]]:
+def _replace_by_default(name: str, context: MutationContext) -> list[Fault]:
     """The usual value in place of a parameter or attribute."""
     return [("default", [context.defaults[name]])] if name in context.defaults else []
 

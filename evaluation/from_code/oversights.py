@@ -45,7 +45,7 @@ def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
             return [("branch", [ast.If(ast.Constant(value), body, otherwise) for value in (False, True)])]
         case ast.IfExp(test=test, body=body, orelse=otherwise):
             either: list[ast.AST] = [body, otherwise]
-            return [("branch", either + [ast.IfExp(other, body, otherwise) for other in _compare_with_none(test)])]
+            return [("branch", either + [ast.IfExp(other, body, otherwise) for other in compare_with_none(test)])]
         case ast.While(test=test, body=body, orelse=otherwise):
             never = ast.If(ast.Constant(False), body, otherwise)
             breaks = any(isinstance(each, ast.Break | ast.Continue) for each in ast.walk(node))
@@ -87,15 +87,19 @@ def _list_call_faults(node: ast.Call) -> list[Fault]:
     return []
 
 
-def find_stored_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.expr]:
-    """The places where a parameter is assigned as it is, and its default."""
-    arguments = function.args
+def pair_defaults(arguments: ast.arguments) -> list[tuple[str, ast.expr | None]]:
+    """The parameters that have a default, and those by keyword alone, with their defaults."""
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [
         *zip(reversed(positional), reversed(arguments.defaults), strict=False),
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
-    usual = {argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant)}
+    return [(argument.arg, value) for argument, value in pairs]
+
+
+def find_stored_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.expr]:
+    """The places where a parameter is assigned as it is, and its default."""
+    usual = {name: value for name, value in pair_defaults(function.args) if isinstance(value, ast.Constant)}
     stored = (each.value for each in ast.walk(function) if isinstance(each, ast.Assign))
     names = [each for each in stored if isinstance(each, ast.Name) and each.id in usual]
     return {(each.lineno, each.col_offset): usual[each.id] for each in names}
@@ -135,8 +139,8 @@ def _take_none_alone(node: ast.BoolOp) -> Iterator[ast.expr]:
         yield ast.IfExp(ast.Compare(first, [ast.IsNot()], [ast.Constant(None)]), first, second)
 
 
-def _compare_with_none(test: ast.expr) -> Iterator[ast.expr]:
-    """A test of truth that is one of None."""
+def compare_with_none(test: ast.expr) -> Iterator[ast.expr]:
+    """A test of truth as one of None, for which an empty value is true."""
     match test:
         case ast.Name() | ast.Attribute():
             yield ast.Compare(test, [ast.IsNot()], [ast.Constant(None)])

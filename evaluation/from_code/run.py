@@ -59,7 +59,6 @@ class FinishedDataset:
     result: build.BuiltDataset
     state: BuildState
     suite: ProjectSuite = field(default_factory=ProjectSuite)
-    resumed: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
     def build_completion_file(self) -> bytes:
@@ -142,7 +141,7 @@ def build_dataset(  # noqa: PLR0913 (each says what the work is done with)
         suite.close()
     seconds["checking"] = round(time.monotonic() - started, 1)
     result = build.assemble_dataset(functions, made, options)
-    return FinishedDataset(project, origin, functions, recording, result, state, suite, len(known), seconds)
+    return FinishedDataset(project, origin, functions, recording, result, state, suite, seconds)
 
 
 def _record(

@@ -54,13 +54,12 @@ def place_function(function: ProjectFunction, sources: ModuleSources) -> PlacedF
         tuple(sorted({each.name for each in functions})),
         modules,
     )
-    return PlacedFunction(spec, format_definition(node))
+    return PlacedFunction(spec, ast.unparse(remove_decorators(node)))
 
 
-def format_definition(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """A function's definition as source of its own, without its decorators."""
-    bare = type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []})
-    return ast.unparse(ast.fix_missing_locations(ast.copy_location(bare, node)))
+def remove_decorators(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    """A function's definition without its decorators."""
+    return ast.copy_location(type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []}), node)
 
 
 def choose_test_form(cases: Sequence[Case]) -> str:

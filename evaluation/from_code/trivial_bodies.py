@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from evaluation.datasets import Task
 from evaluation.from_code.mutants import FunctionNode
+from evaluation.project_tests.splice import iterate_functions
+
+_STORED_BODIES = ("pass", 'return ""', "return 0", "return True", "return []", "return {}", "raise ValueError")
 
 
 def list_trivial_variants(function: FunctionNode, raised: Sequence[str], is_generator: bool) -> list[str]:
@@ -27,3 +31,13 @@ def list_trivial_variants(function: FunctionNode, raised: Sequence[str], is_gene
         fields = {**dict(ast.iter_fields(function)), "body": ast.parse(f"def f():\n {body}").body[0].body}  # type: ignore[attr-defined]
         found.append(ast.unparse(ast.fix_missing_locations(ast.copy_location(type(function)(**fields), function))))
     return list(dict.fromkeys(found))
+
+
+def list_trivial_completions(task: Task) -> list[str]:
+    """Completions of a stored task's prompt that do nothing, return a constant or the last argument, or raise: to count
+    how many tasks one of them passes, independently of `list_trivial_variants`, which left such tasks out."""
+    solution = task.canonical_solution
+    margin = solution[: len(solution) - len(solution.lstrip())]
+    functions = [node for name, node in iterate_functions(task.build_program(solution)) if name == task.entry_point]
+    arguments = [each.arg for node in functions[-1:] for each in (*node.args.posonlyargs, *node.args.args)]
+    return [f"{margin}{body}\n" for body in (*_STORED_BODIES, *(f"return {name}" for name in arguments[-1:]))]

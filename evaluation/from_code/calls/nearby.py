@@ -18,6 +18,8 @@ from typing import Any
 
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.recorded import compute_digest
+from evaluation.from_code.mutants import list_parameters
+from evaluation.from_code.oversights import pair_defaults
 from evaluation.from_code.recording import values
 from evaluation.from_code.recording.values import OpaqueObject
 
@@ -160,12 +162,9 @@ def _change_call(
 
 def _list_switches(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, bool | None]]:
     """The parameters in order with their defaults where these are True or False."""
-    positional = [*node.args.posonlyargs, *node.args.args]
-    defaults = [*[None] * (len(positional) - len(node.args.defaults)), *node.args.defaults, *node.args.kw_defaults]
-    names = [argument.arg for argument in [*positional, *node.args.kwonlyargs]]
-    switches = ((n, d.value) for n, d in zip(names, defaults, strict=True) if isinstance(d, ast.Constant))
-    found = {name: value for name, value in switches if isinstance(value, bool)}
-    return [(name, found.get(name)) for name in names]
+    constants = ((name, each.value) for name, each in pair_defaults(node.args) if isinstance(each, ast.Constant))
+    found = {name: value for name, value in constants if isinstance(value, bool)}
+    return [(name, found.get(name)) for name in list_parameters(node)]
 
 
 def _find_compared_numbers(node: ast.AST) -> list[int | float]:

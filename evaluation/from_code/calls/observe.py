@@ -74,12 +74,7 @@ class PlacedFunction:
 
 
 class UnobservableError(Exception):
-    """The program gave no answer that can be read."""
-
-    def __init__(self, status: str, detail: str) -> None:
-        super().__init__(f"{status}: {detail}")
-        self.status = status
-        self.detail = detail
+    """The program gave no answer that can be read; the message begins with the status."""
 
 
 @dataclass
@@ -97,9 +92,9 @@ def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> 
         outcomes = [_parse_outcome(row) for row in answer["rows"]]
         loaded = {str(name) for name in answer["loaded"]}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UnobservableError(Status.FORGED, f"the answer cannot be read: {error}") from None
+        raise UnobservableError(f"{Status.FORGED}: the answer cannot be read: {error}") from None
     if len(outcomes) != len(calls):
-        raise UnobservableError(Status.FORGED, "the answer has another number of calls")
+        raise UnobservableError(f"{Status.FORGED}: the answer has another number of calls")
     return Observation(outcomes, loaded)
 
 
@@ -108,11 +103,11 @@ def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command:
     job = SandboxJob(program.placement.build_program(program.definition, method), ENTRY, "", test)
     result = run_without_sandbox_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
-        raise UnobservableError(result.status, result.detail)
+        raise UnobservableError(f"{result.status}: {result.detail}")
     try:
         return json.loads(result.answer or "")
     except ValueError as error:
-        raise UnobservableError(Status.FORGED, f"the answer cannot be read: {error}") from None
+        raise UnobservableError(f"{Status.FORGED}: the answer cannot be read: {error}") from None
 
 
 def observe_all(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:

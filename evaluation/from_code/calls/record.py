@@ -170,8 +170,9 @@ class _RecordingRun:
         known = None if repeated is None else str(repeated)
         plan.write_text(json.dumps({**self._plan, "repeated": known}), "utf-8")
         hooks = _write_hooks(self._folder)
-        environment = _build_environment(self._project, hooks, plan, python)
-        if self._packages is not None:
+        if self._packages is None:
+            environment = _build_environment(self._project, hooks, plan, python)
+        else:
             (hooks / "bassline_recording" / "__init__.py").write_text(_NEUTRAL_MACHINE, "utf-8")
             environment = _build_sandbox_environment(self._project, hooks, plan, self._packages, self._temporary)
         recording = Recording()

@@ -12,16 +12,12 @@ def find_definition(tree: ast.Module, function: str) -> Any:
     owner = find_class(tree, path)
     places = [owner, tree] if owner is not None else [tree]
     for place in places:
-        found = [node for node in ast.walk(place) if is_function(node, name)]
+        functions = (node for node in ast.walk(place) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        found = [node for node in functions if node.name == name]
         if found:
             direct = [node for node in found if node in place.body]
             return (direct or found)[-1]
     return None
-
-
-def is_function(node: ast.AST, name: str) -> bool:
-    """Whether a node defines a function of this name."""
-    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
 
 
 def list_bound_names(node: ast.AST) -> set[str]:

@@ -10,7 +10,7 @@ import base64
 import bz2
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -62,10 +62,7 @@ class FunctionPlacement:
 
     def keep_modules(self, loaded: Sequence[str]) -> FunctionPlacement:
         """With the modules alone that were loaded."""
-        modules = {name: each for name, each in self.modules.items() if name in loaded}
-        return FunctionPlacement(
-            **{**{name: getattr(self, name) for name in self.__dataclass_fields__}, "modules": modules}
-        )
+        return replace(self, modules={name: each for name, each in self.modules.items() if name in loaded})
 
 
 def unpack_placement(stored: Mapping[str, Any]) -> FunctionPlacement:

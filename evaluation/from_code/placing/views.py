@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import operator
 import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -111,7 +112,7 @@ def _list_properties(kind: type, is_own: Callable[[type], bool]) -> list[tuple[s
         name for name, member in _list_members(kind, is_own)
         if isinstance(member, (property, functools.cached_property)) and not name.startswith("_")
     })  # fmt: skip
-    return [(name, functools.partial(_read_attribute, name=name)) for name in names]
+    return [(name, operator.attrgetter(name)) for name in names]
 
 
 @functools.cache
@@ -206,10 +207,6 @@ def _call_method(name: str, readers: list[tuple[str, ViewReader]], unchanged: li
     if unchanged is not None and _write_small(copied) == text:
         return [json.loads(values.write(result)), *unchanged]
     return json.loads(values.write([result, *_read_after(copied, readers)]))
-
-
-def _read_attribute(value: Any, name: str) -> Any:
-    return getattr(value, name)
 
 
 def _read_items(value: Any) -> Any:

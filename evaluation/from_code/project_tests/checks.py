@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import indent
 
+from evaluation.from_code.checks import MutationScore
 from evaluation.from_code.mutants import Mutant, build_mutants
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
@@ -34,22 +35,11 @@ _MUTANT_LIMITS = replace(LIMITS, cpu_s=4, wall_s=12.0)
 
 @dataclass(frozen=True)
 class CheckedTests:
-    """The tests of a task, and the mutants that they were tried on."""
+    """The tests of a task, and what they make of mutants."""
 
     tests: tuple[str, ...]
-    mutants: tuple[Mutant, ...]
-    survivors: tuple[Mutant, ...]
+    score: MutationScore
     writes: bool  # the tests need a folder to write in
-
-    @property
-    def score(self) -> float:
-        """Share of the mutants that the tests kill, from 0 to 1."""
-        return 1 - len(self.survivors) / len(self.mutants)
-
-    @property
-    def is_weak(self) -> bool:
-        """Whether the tests miss a fault."""
-        return bool(self.survivors)
 
 
 def choose_varied_tests(tests: Sequence[str], limit: int) -> list[str]:
@@ -92,7 +82,7 @@ def choose_tests(judge: ProjectJudge, spec: ProjectTests, function: ProjectFunct
     for text in empty:
         if passes(text):
             raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
-    return CheckedTests(tuple(tests), tuple(faulty), tuple(survivors), write)
+    return CheckedTests(tuple(tests), MutationScore(tuple(faulty), tuple(survivors)), write)
 
 
 def list_killed_variants(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import time
 from typing import Any
 
-from evaluation.from_code.build import BuildContext, TaskResult, describe_source
+from evaluation.from_code.build import BuildContext, TaskResult, describe_source, make_task_from_row
 from evaluation.from_code.called import list_called_examples
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import CallOutcome
@@ -27,15 +26,8 @@ JUDGE = "tests"
 
 def make_task_from_tests(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> TaskResult:
     """The task of one function, checked, or the reason why there is none."""
-    started = time.monotonic()
-    try:
-        made = TaskResult(function.key, _build_row(suite, work, function))
-    except ExcludedError as reason:
-        made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
-    except RecursionError:
-        made = TaskResult(function.key, reason="has code that is nested too deep to change")
-    made.seconds = round(time.monotonic() - started, 2)
-    return made
+    reason = "has code that is nested too deep to change"
+    return make_task_from_row(function, lambda: _build_row(suite, work, function), reason)
 
 
 def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> dict[str, Any]:

@@ -30,14 +30,14 @@ def select_options(arguments: Sequence[str], settings: Any) -> Iterator[tuple[st
     words = iter(arguments)
     for word in words:
         name, equals, value = word.partition("=")
+        if name not in _WITH_VALUE and word[:2] in ("-p", "-o", "-c"):  # joined: `-oNAME=VALUE`
+            name, equals, value = word[:2], "=", word[2:]
         if word in _FLAGS:
             yield (word,)
         elif name in _WITH_VALUE:
             value = value if equals else next(words, "")
             if value and not value.startswith("/") and not value.startswith("addopts="):
                 yield (name, value)
-        elif word[:2] in ("-p", "-o", "-c") and len(word) > 2:
-            yield (word[:2], word[2:])
     for name in _SETTINGS if isinstance(settings, dict) else ():
         if name in settings:
             found = settings[name]

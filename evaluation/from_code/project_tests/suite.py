@@ -43,7 +43,7 @@ class ProjectSuite:
     passing: frozenset[str] = frozenset()
     failures: dict[str, str] = field(default_factory=dict)
     judge: ProjectJudge | None = None
-    environment: Mapping[str, str | None] = field(default_factory=dict)
+    template: ProjectTests | None = None  # of the specs of functions
 
     def close(self) -> None:
         """End the judge's processes."""
@@ -96,7 +96,7 @@ def prepare_suite(
 
     by_file, not_run = _group_tests(tests, covering)
     passing, failures = _run_files(by_file, run, workers, on_file)
-    return ProjectSuite("", found, frozenset(passing), not_run | failures, judge, environment)
+    return ProjectSuite("", found, frozenset(passing), not_run | failures, judge, whole_file)
 
 
 def _group_tests(tests: Sequence[str], covering: CallsByTest) -> tuple[dict[str, list[str]], dict[str, str]]:
@@ -167,7 +167,7 @@ def choose_function_tests(
 
     Tests that read private attributes ask for one way of doing it, so they judge only where there are no others.
     """
-    if suite.refused or suite.files is None or suite.judge is None:
+    if suite.refused or suite.files is None or suite.judge is None or suite.template is None:
         raise ExcludedError("cannot be judged by the project's tests", suite.refused)
     every = covering.list_tests(function.key)
     if not every:
@@ -178,25 +178,17 @@ def choose_function_tests(
         last = reason.strip().rpartition("\n")[2]
         raise ExcludedError("is called by tests that do not pass in the sandbox", last[:200])
     tests = _drop_private(project, tests) or tests
-    spec = ProjectTests(
-        suite.files.project,
-        suite.files.installed,
-        function.module.path,
-        function.qualified,
-        function.node.lineno,
-        tuple(tests),
-        suite.files.paths,
-        tuple(covering.options),
-        suite.environment,
+    spec = replace(
+        suite.template,
+        file=function.module.path,
+        qualified=function.qualified,
+        line=function.node.lineno,
+        tests=tuple(tests),
     )
     found = checks.choose_tests(suite.judge, spec, function)
     return replace(spec, tests=found.tests, writes=found.writes), {
         "tests": len(found.tests),
-        "mutants": len(found.mutants),
-        "killed": len(found.mutants) - len(found.survivors),
-        "mutation_score": round(found.score, 4),
-        "weak": found.is_weak,
-        "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in found.survivors],
+        **found.score.to_json(bool(found.score.survivors)),
         "installed": list(suite.files.distributions),
     }
 

@@ -79,7 +79,8 @@ def _replace_code(module: types.ModuleType, chosen: list[Any]) -> None:
     for function in _iterate_functions(module):
         old = function.__code__
         other = new.get((old.co_name, old.co_firstlineno))
-        if other is not None and old.co_name in names and old.co_freevars == other.co_freevars:
+        is_own = function.__globals__ is vars(module)  # else it was imported from another one
+        if is_own and other is not None and old.co_name in names and old.co_freevars == other.co_freevars:
             function.__code__ = other
 
 

@@ -93,11 +93,16 @@ def _is_pattern(line: str) -> bool:
 
 def _list_files(folder: Path) -> list[str]:
     """The tracked files and those that git would add, relative to the folder; none where git does not say."""
+    listed = run_git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return [name.rstrip("/") for name in listed.split("\0") if name]
+
+
+def run_git(folder: Path, *arguments: str) -> str:
+    """What git prints about the repository of a folder, "" where it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
-    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false"]
-    command += ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=True, env=environment)
     except (OSError, subprocess.SubprocessError):
-        return []
-    return [os.fsdecode(name).rstrip("/") for name in done.stdout.split(b"\0") if name]
+        return ""
+    return os.fsdecode(done.stdout)

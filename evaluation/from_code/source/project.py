@@ -103,7 +103,7 @@ def open_project(target: str, python: str) -> Project:
     """
     folder = Path(target)
     if folder.is_dir():
-        return _read_folder(_find_project_name(folder.resolve()), folder.resolve(), folder.resolve())
+        return _read_folder(read_metadata(folder, "name") or folder.resolve().name, folder.resolve(), folder.resolve())
     if folder.exists():
         raise ProjectError(f"{target} is a file: give the folder of a project, or the name of an installed package")
     if not all(part.isidentifier() for part in target.split(".")):
@@ -118,19 +118,19 @@ def open_project(target: str, python: str) -> Project:
     return _read_files(target, file.parents[depth], iter([file]), {}, version)
 
 
-def _find_project_name(folder: Path) -> str:
-    """The name of the distribution, which does not depend on its folder; else the name of the folder."""
+def read_metadata(folder: Path, field: str) -> str:
+    """The `name` or `version` of the distribution in a folder, "" where it declares none."""
     try:
-        declared = tomllib.loads((folder / "pyproject.toml").read_text("utf-8")).get("project", {}).get("name")
+        declared = tomllib.loads((folder / "pyproject.toml").read_text("utf-8")).get("project", {}).get(field)
         if isinstance(declared, str) and declared.isprintable():
             return declared
     except (OSError, ValueError):
         pass
     try:
-        found = re.search(r"^Name: (\S+)", (folder / "PKG-INFO").read_text("utf-8"), re.MULTILINE)
+        found = re.search(rf"^{field.title()}: (\S+)", (folder / "PKG-INFO").read_text("utf-8"), re.MULTILINE)
     except (OSError, ValueError):
-        found = None
-    return found[1] if found else folder.name
+        return ""
+    return found[1] if found else ""
 
 
 def _find_installed(name: str, python: str) -> tuple[str, list[str], str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.from_code.source.project import Project
+from evaluation.from_code.source.ignored import run_git
+from evaluation.from_code.source.project import Project, read_metadata
 
 _LICENCES = re.compile(r"(?i)(licen[cs]e|copying|unlicense)([-.].*)?")
 
@@ -26,41 +25,17 @@ def find_origin(project: Project) -> Origin:
     """The origin of a project's source."""
     if project.version:  # the folder of installed packages is not its repository
         return Origin("", project.version, "")
-    return Origin(_find_commit(project), _read_version(project.root), _find_licence(project.root))
+    return Origin(_find_commit(project), read_metadata(project.root, "version"), _find_licence(project.root))
 
 
 def _find_commit(project: Project) -> str:
     paths = sorted(module.path for module in project.modules.values())
-    head = _run_git(project.root, "rev-parse", "HEAD")
-    tracked = _run_git(project.root, "ls-files", "--", *paths[:1])  # the folder may lie ignored in another repository
+    head = run_git(project.root, "rev-parse", "HEAD").strip()
+    tracked = run_git(project.root, "ls-files", "--", *paths[:1])  # the folder may lie ignored in another repository
     if not head or not tracked:
         return ""
-    changed = _run_git(project.root, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    changed = run_git(project.root, "status", "--porcelain", "--untracked-files=no", "--", ".")
     return head + ("-dirty" if changed else "")
-
-
-def _run_git(folder: Path, *arguments: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=60, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
-
-
-def _read_version(root: Path) -> str:
-    try:
-        declared = tomllib.loads((root / "pyproject.toml").read_text("utf-8")).get("project", {}).get("version")
-        if isinstance(declared, str):
-            return declared
-    except (OSError, ValueError):
-        pass
-    try:
-        found = re.search(r"^Version: (\S+)", (root / "PKG-INFO").read_text("utf-8"), re.MULTILINE)
-    except (OSError, ValueError):
-        return ""
-    return found[1] if found else ""
 
 
 def _find_licence(root: Path) -> str:

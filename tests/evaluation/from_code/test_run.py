@@ -234,8 +234,7 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_withou
     monkeypatch.setattr(build, "make_task_from_calls", lambda *arguments: calls.append(arguments) or real(*arguments))
     monkeypatch.setattr("evaluation.from_code.calls.record.record_calls", None)  # the tests do not run again
     again = made(opened, sandbox, tmp_path / "cut")
-    assert 2 <= again.resumed < 10
-    assert again.resumed + len(calls) == 10
+    assert 0 < len(calls) <= 8  # of ten functions, two were made before
     assert again.build_completion_file() == finished.build_completion_file()
     assert again.build_infilling_file() == finished.build_infilling_file()
     assert str(tmp_path).encode() not in again.build_completion_file() + again.build_infilling_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import textwrap
@@ -13,7 +14,7 @@ from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.calls.record import record_calls
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.recording import calls as recorder
-from evaluation.from_code.recording import values
+from evaluation.from_code.recording import hook, values
 from evaluation.from_code.source.find import find_functions
 from evaluation.from_code.source.project import open_project
 
@@ -358,6 +359,17 @@ def test_modules_that_python_loads_before_the_recorder_are_recorded_too(tmp_path
     test.write_text("from posixpath import expandvars as expand\nassert expand('a$') == 'a$'\n")
     recording = record_calls(project, find_functions(project), [[sys.executable, str(test)]], tmp_path / "state", 30)
     assert recording.calls, recording.output
+
+
+def test_a_function_that_such_a_module_imports_from_another_file_keeps_its_code(tmp_path, monkeypatch):
+    source = "def price(net):\n    return {}\n"
+    (tmp_path / "early.py").write_text(source.format("net") + "from later_place import price\n")
+    (tmp_path / "later_place.py").write_text(source.format("2 * net"))
+    monkeypatch.syspath_prepend(tmp_path)
+    early = importlib.import_module("early")
+    monkeypatch.setattr(hook, "_install_entry", lambda key: key)  # the names of entries stay out of `builtins`
+    hook._replace_code(early, [["price", 1, "early:price", False]])
+    assert early.price(3) == 6
 
 
 def test_functions_that_the_recorder_itself_calls_can_be_recorded(tmp_path):

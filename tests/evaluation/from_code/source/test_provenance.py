@@ -28,6 +28,16 @@ def test_commit_and_whether_files_differ_from_it(opened):
     assert find_origin(project).commit == f"{head}-dirty"
 
 
+def test_the_commit_is_not_that_of_the_repository_whose_hook_starts_the_command(opened, monkeypatch):
+    project = opened(m="x = 1\n")
+    git(project.root, "init", "-q")
+    git(project.root, "add", ".")
+    git(project.root, "commit", "-qm", "first")
+    head = git(project.root, "rev-parse", "HEAD")
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    assert find_origin(project).commit == head
+
+
 def test_a_folder_that_another_repository_ignores_has_no_commit(opened, tmp_path):
     project = opened({"PKG-INFO": "Name: shop\nVersion: 3.0\n"}, m="x = 1\n")
     git(tmp_path, "init", "-q")
