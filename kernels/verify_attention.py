@@ -36,7 +36,8 @@ _MAX_SPLITS = 64
 # Blocks of keys per split, at least: for fewer, merging takes longer than splitting saves.
 _MIN_BLOCKS = 2
 # The programs of a launch are as many as a GPU runs at once, by registers (tests/kernels/test_compiling.py): these keep
-# enough loads in flight, and a second wave would only add parts to write and merge.
+# enough loads in flight, and a second wave would only add parts to write and merge. PyTorch's attention never takes
+# their place: in a graph it would read all that a row may hold, and its own splits depend on the batch.
 _PROGRAMS_OF_16_QUERIES, _PROGRAMS_OF_MORE = 3, 2
 
 

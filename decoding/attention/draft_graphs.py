@@ -15,12 +15,12 @@ from decoding.state.proposal import Proposal
 
 # The most tokens that the first step feeds per row: the pending token and the draft model's own last draft.
 FIRST_FEED = 2
-# The most steps of a graph. Nearly all drafts are as short, and graphs of each length up to 32 would be 500 steps.
+# The most steps of a graph. To capture all lengths takes 36 steps for each number of rows; up to 32 it would take 528.
 _MOST_STEPS = 8
 
 
 class DraftGraphs(SamplingGraphs[ModelRunner]):
-    """All steps of the draft model as one graph, by their number; what exceeds eight tokens is drafted by another."""
+    """All steps of the draft model as one graph, by their number; a draft beyond eight tokens goes on in another."""
 
     def propose(
         self,
