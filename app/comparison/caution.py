@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from app.comparison.loading import Overlay
 from app.runs.caveats import describe_forgeable
@@ -120,7 +121,7 @@ def compute_conditions(
     """
     common = set(overlay.task_ids)
     a, b = (
-        (run, compute_clock([task for task in of_run if task.task.task_id in common], run.calibrations))
+        _ClockedRun(run, compute_clock([task for task in of_run if task.task.task_id in common], run.calibrations))
         for run, of_run in zip(overlay.runs, tasks, strict=True)
     )
     return MeasurementConditions(
@@ -128,8 +129,8 @@ def compute_conditions(
         time_bound=any(
             row.finish_reason == "deadline" or (row.finished_s or 0.0) > budget_s for row in overlay.samples
         ),
-        clocks=(a[1], b[1]),
-        slowdown_limits=(_compute_slowdown_limit(*a, *b), _compute_slowdown_limit(*b, *a)),
+        clocks=(a.clock, b.clock),
+        slowdown_limits=(_compute_slowdown_limit(a, b), _compute_slowdown_limit(b, a)),
     )
 
 
@@ -162,17 +163,24 @@ def explain_withheld_verdict(
     )
 
 
-def _compute_slowdown_limit(run: Run, own: RunClock, other: Run, others: RunClock) -> float | None:
+class _ClockedRun(NamedTuple):
+    run: Run
+    clock: RunClock  # over the tasks that both runs have graded
+
+
+def _compute_slowdown_limit(this: _ClockedRun, other: _ClockedRun) -> float | None:
     """The factor by which a run's times might have been longer on the other's machine as it was then; at least 1.
 
     It has three parts: the ratio of the calibrations where the device is the same (of the fixed benchmark step if the
     work is the same too, else of the memory read), the drift inside each run, and the largest share of the machine that
     a task of the other lost. None if a clock is not known. The parts multiply: it is an upper limit, not an estimate.
     """
-    if own.drift is None or others.drift is None or others.lost_max is None:
+    if this.clock.drift is None or other.clock.drift is None or other.clock.lost_max is None:
         return None
-    speed = _compute_speed_ratio(run, other) if is_same_device((run, other)) else 1.0
-    return max(speed * (1 + own.drift) * (1 + others.drift) / max(1 - others.lost_max, MIN_MACHINE_SHARE), 1.0)
+    machine_ratio = _compute_speed_ratio(this.run, other.run) if is_same_device((this.run, other.run)) else 1.0
+    drift = (1 + this.clock.drift) * (1 + other.clock.drift)
+    left_share = max(1 - other.clock.lost_max, MIN_MACHINE_SHARE)
+    return max(machine_ratio * drift / left_share, 1.0)
 
 
 def _compute_speed_ratio(run: Run, other: Run) -> float:

@@ -55,13 +55,15 @@ def export_study(
 
 
 def _render_study(session: Session, study: Study, form: str, said: StudyAnalysis) -> bytes:
-    found = documents.build_document(study, said, progress.compute_study_progress(session, study))
+    document = documents.build_document(study, said, progress.compute_study_progress(session, study))
     if form == "csv":
-        return format_study_csv(found, said).encode()
-    return (format_study_markdown(found) if form == "markdown" else found.model_dump_json(indent=2) + "\n").encode()
+        return format_study_csv(document, said).encode()
+    return (
+        format_study_markdown(document) if form == "markdown" else document.model_dump_json(indent=2) + "\n"
+    ).encode()
 
 
-def format_study_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
+def format_study_csv(document: StudyDocument, analysis: StudyAnalysis) -> str:
     """Rows of each compared arm: its options, and its shares (0 to 1), valid until the budget of its next row.
 
     An arm has a row at every budget (seconds) at which one of its shares changes, and at round ones.
@@ -70,22 +72,22 @@ def format_study_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
     if analysis.statistics is not None:
         speeds = {row.arm: row for row in analysis.statistics.paper_table}
         for one in analysis.statistics.curves:
-            arm = next(arm for arm in found.arms if arm.name == one.arm)
+            arm = next(arm for arm in document.arms if arm.name == one.arm)
             options = (arm.configuration[option] for option in ArmOptions.model_fields)
             speed = (getattr(speeds[arm.name], name) for name in SPEEDS)
-            measured = (found.study.device, " ".join(arm.marks), found.study.tasks_common, *speed)
+            measured = (document.study.device, " ".join(arm.marks), document.study.tasks_common, *speed)
             rows += _build_csv_rows((arm.name, arm.run_id, *options, *measured), one, analysis.statistics.budgets)
     return tables.as_csv(rows)
 
 
-def format_study_markdown(found: StudyDocument) -> str:
+def format_study_markdown(document: StudyDocument) -> str:
     """The report as GitHub's Markdown. Names are text there: no markup, links or HTML."""
-    parts = [f"# {escape_markdown(found.study.name)}", escape_markdown(found.disturbance + found.sentence)]
-    facts = [(label, value) for label, value in report.list_facts(found) if label != report.COMMAND]
+    parts = [f"# {escape_markdown(document.study.name)}", escape_markdown(document.disturbance + document.sentence)]
+    facts = [(label, value) for label, value in report.list_facts(document) if label != report.COMMAND]
     parts.append("\n".join(f"- {label}: {escape_markdown(value)}" for label, value in facts))
-    if found.study.command:
-        parts += ["The same study again:", fence_markdown(found.study.command)]
-    for section in report.list_tables(found):
+    if document.study.command:
+        parts += ["The same study again:", fence_markdown(document.study.command)]
+    for section in report.list_tables(document):
         rows = [tuple(map(escape_markdown, row)) for row in section.rows]
         headings = tuple(map(escape_markdown, section.headings))
         parts += [f"## {escape_markdown(section.title)}", escape_markdown(section.note)]
@@ -93,7 +95,7 @@ def format_study_markdown(found: StudyDocument) -> str:
     parts += [
         "## Configurations",
         "\n".join(
-            f"- {escape_markdown(a.name)}: {escape_markdown(report.format_configuration(a))}" for a in found.arms
+            f"- {escape_markdown(a.name)}: {escape_markdown(report.format_configuration(a))}" for a in document.arms
         ),
     ]
     return "\n\n".join(parts) + "\n"

@@ -46,25 +46,27 @@ def shorten_arm_names(study: Study) -> dict[str, str]:
     return dict(zip(names, labels, strict=True))
 
 
-def choose_opening_budget(found: Analysis) -> float:
+def choose_opening_budget(statistics: Analysis) -> float:
     """The budget in seconds at which a page opens."""
-    return comparison.choose_opening_budget([one.curve for one in found.curves], found.budgets[-1])
+    return comparison.choose_opening_budget([one.curve for one in statistics.curves], statistics.budgets[-1])
 
 
-def list_slider_budgets(found: Analysis) -> tuple[float, ...]:
+def list_slider_budgets(statistics: Analysis) -> tuple[float, ...]:
     """The round budgets from just below where the first arm solves a task, and the study's own."""
-    solved = [k for k, budget in enumerate(found.budgets) if any(one.curve.at(budget)[1] for one in found.curves)]
-    return found.budgets[max(min(solved, default=0) - 1, 0) :]
+    solved = [
+        k for k, budget in enumerate(statistics.budgets) if any(one.curve.at(budget)[1] for one in statistics.curves)
+    ]
+    return statistics.budgets[max(min(solved, default=0) - 1, 0) :]
 
 
-def draw_arms(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> Chart:
+def draw_arms(study: Study, statistics: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> Chart:
     """The curves of the arms; an arm has the colour of its run (app/runs/labels.py)."""
     labels = shorten_arm_names(study)
     colours = assign_series([numbers[arm.run_id] for arm in study.arms])
     colour_of = {arm.name: colour for arm, colour in zip(study.arms, colours, strict=True)}
     keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
-    lines = [LineCurve(keys[one.arm], "", labels[one.arm], colour_of[one.arm], one.curve) for one in found.curves]
-    return draw_comparison(lines, choose_figure(lines), len(found.tasks_common), budget)
+    lines = [LineCurve(keys[one.arm], "", labels[one.arm], colour_of[one.arm], one.curve) for one in statistics.curves]
+    return draw_comparison(lines, choose_figure(lines), len(statistics.tasks_common), budget)
 
 
 bp = Blueprint("studies", __name__)
@@ -96,27 +98,12 @@ def index() -> str:
 def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: choose_opening_budget) by `?margin=` points."""
     study = repository.get_study(get_session(), study_id)
-    said, progress = _get_analysis(study), compute_study_progress(get_session(), study)
-    found, is_open = said.statistics, study.state in OPEN_RUN_STATES
-    tabs = TABS if found else {"arms": TABS["arms"]}
+    analysis, progress = _get_analysis(study), compute_study_progress(get_session(), study)
+    statistics, is_open = analysis.statistics, study.state in OPEN_RUN_STATES
+    tabs = TABS if statistics else {"arms": TABS["arms"]}
     tab = next((tab for tab in tabs if tab == request.args.get("tab")), next(iter(tabs)))
-    error, budget, margin = None, choose_opening_budget(found) if found else study.budget_s, MARGIN
-    try:
-        asked = parse_budget(request.args.get("budget")) or budget
-        require_measured_budget(study, asked)
-        budget = asked
-        margin = parse_margin(request.args.get("margin"))
-    except BadInputError as problem:
-        error = str(problem)
-    document = documents.build_document(study, said, progress, budget, margin)
-    tables = report.list_detail_tables(document) if tab == "details" else []
-    if document.answer and tab == "answer":
-        tables = [
-            *_list_audit_tables(study),
-            report.build_answers_table(document),
-            *report.list_engine_tables(document),
-            report.build_reached_table(document),
-        ]
+    budget, margin, error = _parse_choices(study, statistics)
+    document = documents.build_document(study, analysis, progress, budget, margin)
     numbers = get_run_numbers(get_session(), [arm.run_id for arm in study.arms])
     return render_template(
         f"studies/{tab}.html",
@@ -126,25 +113,25 @@ def show(study_id: uuid.UUID) -> str:
         progress=progress,
         remaining_s=compute_remaining_s,
         resumable=not is_open and _is_resumable(study, progress),
-        said=said,
-        found=found,
-        curves={one.arm: one for one in found.curves} if found else {},
+        said=analysis,
+        found=statistics,
+        curves={one.arm: one for one in statistics.curves} if statistics else {},
         labels=shorten_arm_names(study),
         runs={arm.name: arm.run_id for arm in study.arms},
         notes=report.format_notes,
-        later=_describe_later_answer(study, said, budget),
-        tables=tables,
-        sentences=describe_answer(document.at_budget, documents.get_measured_tasks(study, found))
-        if found and document.at_budget
+        later=_describe_later_answer(study, analysis, budget),
+        tables=_list_tables(study, document, tab),
+        sentences=describe_answer(document.at_budget, documents.get_measured_tasks(study, statistics))
+        if statistics and document.at_budget
         else [],
         verdict=format_verdict,
-        chart=draw_arms(study, found, budget, numbers) if found and tab == "answer" else None,
+        chart=draw_arms(study, statistics, budget, numbers) if statistics and tab == "answer" else None,
         downloads=_list_downloads(study),
         few=MAX_EXPANDED_ARMS,
         tab=tab,
         tabs=tabs,
         budget=budget,
-        grid=list_slider_budgets(found) if found else (),
+        grid=list_slider_budgets(statistics) if statistics else (),
         error=error,
         asked_margin=None if margin == MARGIN else format_exact(round(100 * margin, 6)),
         **annotation_pages.build_template_values(study_id),
@@ -241,14 +228,41 @@ def _get_analysis(study: Study) -> StudyAnalysis:
     return get_singleton(AnalysisCache).get(get_session(), study, allow_stale=study.state in OPEN_RUN_STATES)
 
 
-def _describe_later_answer(study: Study, said: StudyAnalysis, budget: float) -> str:
+def _parse_choices(study: Study, statistics: Analysis | None) -> tuple[float, float, str | None]:
+    """(budget, margin, what is wrong with them in the address); what is wrong keeps its default."""
+    budget, margin = choose_opening_budget(statistics) if statistics else study.budget_s, MARGIN
+    try:
+        asked_s = parse_budget(request.args.get("budget")) or budget
+        require_measured_budget(study, asked_s)
+        budget = asked_s
+        margin = parse_margin(request.args.get("margin"))
+    except BadInputError as problem:
+        return budget, margin, str(problem)
+    return budget, margin, None
+
+
+def _list_tables(study: Study, document: documents.StudyDocument, tab: str) -> list[TextTable]:
+    """The tables of a tab."""
+    if tab == "details":
+        return report.list_detail_tables(document)
+    if tab == "arms" or not document.answer:
+        return []
+    return [
+        *_list_audit_tables(study),
+        report.build_answers_table(document),
+        *report.list_engine_tables(document),
+        report.build_reached_table(document),
+    ]
+
+
+def _describe_later_answer(study: Study, analysis: StudyAnalysis, budget: float) -> str:
     """When the first right answer came, if none came within the budget, or why none did; "" if one did."""
-    if said.statistics is None or said.statistics.answer_at(budget).arm is not None:
+    if analysis.statistics is None or analysis.statistics.answer_at(budget).arm is not None:
         return ""
-    first_s = said.statistics.compared.first_right_s
+    first_s = analysis.statistics.compared.first_right_s
     if first_s is not None:
         return f"The first comes within {format_seconds(first_s)}."
-    runs = [arm.run_id for arm in study.arms if arm.name in said.compared]
+    runs = [arm.run_id for arm in study.arms if arm.name in analysis.compared]
     return count_failed_samples(get_session(), runs).advice
 
 

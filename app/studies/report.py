@@ -34,14 +34,14 @@ COMMAND = "Command"
 """The label of the command that repeats a study."""
 
 
-def format_heading(found: StudyDocument) -> str:
+def format_heading(document: StudyDocument) -> str:
     """The name of the study and its state."""
-    return f"{found.study.name} ({found.study.state})"
+    return f"{document.study.name} ({document.study.state})"
 
 
-def list_facts(found: StudyDocument) -> list[tuple[str, str]]:
+def list_facts(document: StudyDocument) -> list[tuple[str, str]]:
     """What the study is, as label and value."""
-    study = found.study
+    study = document.study
     rows = [
         ("Study", str(study.id)),
         ("Dataset", f"{study.dataset}, {format_count(study.tasks_common, 'task')} that all compared arms have graded"),
@@ -58,17 +58,17 @@ def list_facts(found: StudyDocument) -> list[tuple[str, str]]:
     return rows
 
 
-def list_tables(found: StudyDocument) -> list[TextTable]:
+def list_tables(document: StudyDocument) -> list[TextTable]:
     """The tables that have something to say, the answer first."""
-    answer = [build_answers_table(found), build_reached_table(found)] if found.answer else []
-    return [*answer, *list_engine_tables(found), *list_detail_tables(found), _build_arms_table(found)]
+    answer = [build_answers_table(document), build_reached_table(document)] if document.answer else []
+    return [*answer, *list_engine_tables(document), *list_detail_tables(document), _build_arms_table(document)]
 
 
-def list_engine_tables(found: StudyDocument) -> list[TextTable]:
+def list_engine_tables(document: StudyDocument) -> list[TextTable]:
     """The engines of the arms and how to start them; no table without other servers."""
-    if not found.engines:
+    if not document.engines:
         return []
-    n = found.study.tasks_common
+    n = document.study.tasks_common
     rows = tuple(
         (
             ArmName(row.arm),
@@ -82,12 +82,12 @@ def list_engine_tables(found: StudyDocument) -> list[TextTable]:
             "" if row.changed_share is None else format_percent(row.changed_share),
             row.start,
         )
-        for row in found.engines
+        for row in document.engines
     )
     return [
         TextTable(
             "Engines",
-            f"Pass@First and Pass@All within {format_exact_seconds(found.study.budget_s)}, tokens per second, "
+            f"Pass@First and Pass@All within {format_exact_seconds(document.study.budget_s)}, tokens per second, "
             "the median time to a sample's first token, tokens per round by the server's own counts, the share of "
             "texts that differ from the same engine's without speculation (noise of the engine included: an audit "
             "tells), and what to start.",
@@ -98,19 +98,19 @@ def list_engine_tables(found: StudyDocument) -> list[TextTable]:
     ]  # fmt: skip
 
 
-def list_detail_tables(found: StudyDocument) -> list[TextTable]:
+def list_detail_tables(document: StudyDocument) -> list[TextTable]:
     """What is behind the answer: frontiers, the paper's tables, and how many samples are enough."""
-    made = [_build_frontier_table(found)] if found.answer else []
-    if found.paper_table:
-        has_budget = any(point.budget_s is not None for row in found.paper_table for point in row.points)
-        made += [*([_build_quality_table(found)] if has_budget else []), _build_speed_table(found.paper_table)]
-    made += [_build_samples_table(family, found.study.tasks_common) for family in found.samples]
-    return [*made, _build_speculation_table(found)] if any(pair.gains for pair in found.speculation) else made
+    made = [_build_frontier_table(document)] if document.answer else []
+    if document.paper_table:
+        has_budget = any(point.budget_s is not None for row in document.paper_table for point in row.points)
+        made += [*([_build_quality_table(document)] if has_budget else []), _build_speed_table(document.paper_table)]
+    made += [_build_samples_table(family, document.study.tasks_common) for family in document.samples]
+    return [*made, _build_speculation_table(document)] if any(pair.gains for pair in document.speculation) else made
 
 
-def build_answers_table(found: StudyDocument) -> TextTable:
+def build_answers_table(document: StudyDocument) -> TextTable:
     """The arm to use at each budget, and what is shown about it."""
-    n = found.study.tasks_common
+    n = document.study.tasks_common
     rows = tuple(
         (
             format_exact_seconds(one.budget_s),
@@ -122,15 +122,15 @@ def build_answers_table(found: StudyDocument) -> TextTable:
             format_difference(one.difference, one.difference_interval, n),
             format_tasks_to_decide(one.tasks_to_decide) if one.tasks_to_decide else "",
         )
-        for one in found.answer
+        for one in document.answer
     )
     return TextTable(
         "Answer",
         "The arm to use at each budget, with its 95 % interval: the highest Pass@First, or a cheaper arm that is shown "
-        f"to be at most {format_margin(found.answer[0].margin)} worse. Where that is undecided it is the best so far. "
-        "The verdict and the difference in points, with an interval for all budgets and pairs together, are against "
-        "the arm in the next column; so many tasks would decide a difference of "
-        f"{format_margin(found.answer[0].margin)}.",
+        f"to be at most {format_margin(document.answer[0].margin)} worse. Where that is undecided it is the best so "
+        "far. The verdict and the difference in points, with an interval for all budgets and pairs together, are "
+        "against the arm in the next column; so many tasks would decide a difference of "
+        f"{format_margin(document.answer[0].margin)}.",
         ("Budget", "Use", "Pass@First", "Pass@All", "Verdict", "Against", "Difference", "Tasks to decide"),
         rows,
     )
@@ -143,9 +143,9 @@ def format_difference(value: float | None, bounds: tuple[float, float] | None, n
     return f"{format_points(value, n_tasks)} ({' to '.join(format_points(limit, n_tasks) for limit in bounds)})"
 
 
-def build_reached_table(found: StudyDocument) -> TextTable:
+def build_reached_table(document: StudyDocument) -> TextTable:
     """The time that a share of the tasks takes."""
-    never = f"not reached within {format_exact_seconds(found.study.budget_s)}"
+    never = f"not reached within {format_exact_seconds(document.study.budget_s)}"
     return TextTable(
         "Time for a share of the tasks",
         "The smallest budget at which Pass@First of an arm is the share.",
@@ -156,14 +156,14 @@ def build_reached_table(found: StudyDocument) -> TextTable:
                 never if one.budget_s is None else format_seconds(one.budget_s),
                 ArmName(one.arm or ""),
             )
-            for one in found.reached
+            for one in document.reached
         ),
     )
 
 
-def _build_frontier_table(found: StudyDocument) -> TextTable:
-    first = [("Pass@First", point, point.pass_first) for point in _iterate_leader_changes(found.frontier)]
-    every = [("Pass@All", point, point.pass_all) for point in _iterate_leader_changes(found.frontier_all)]
+def _build_frontier_table(document: StudyDocument) -> TextTable:
+    first = [("Pass@First", point, point.pass_first) for point in _iterate_leader_changes(document.frontier)]
+    every = [("Pass@All", point, point.pass_all) for point in _iterate_leader_changes(document.frontier_all)]
     return TextTable(
         "Frontier",
         "The round budgets at which the leading arm changes.",
@@ -173,7 +173,7 @@ def _build_frontier_table(found: StudyDocument) -> TextTable:
                 figure,
                 format_exact_seconds(point.budget_s),
                 ArmName(point.arm or "none"),
-                format_percent(share, found.study.tasks_common),
+                format_percent(share, document.study.tasks_common),
                 "yes" if point.too_close else "",
             )
             for figure, point, share in (*first, *every)
@@ -189,14 +189,14 @@ def _iterate_leader_changes(line: Sequence[FrontierPoint]) -> Iterator[FrontierP
         before = point.arm
 
 
-def _build_quality_table(found: StudyDocument) -> TextTable:
+def _build_quality_table(document: StudyDocument) -> TextTable:
     # A share that regular decoding never finishes has no budget, so it has no columns.
     shares = [
         (place, share)
         for place, share in enumerate(FINISHED)
-        if any(row.points[place].budget_s is not None for row in found.paper_table)
+        if any(row.points[place].budget_s is not None for row in document.paper_table)
     ]
-    rows = [row for row in found.paper_table if any(point.budget_s is not None for point in row.points)]
+    rows = [row for row in document.paper_table if any(point.budget_s is not None for point in row.points)]
     headings = ["Arm"]
     for _, share in shares:
         headings += [f"{format_percent(share)} at", "First", "All", "Finished"]
@@ -209,7 +209,7 @@ def _build_quality_table(found: StudyDocument) -> TextTable:
         tuple(
             (
                 ArmName(row.arm),
-                *(text for at, _ in shares for text in _format_point(row.points[at], found.study.tasks_common)),
+                *(text for at, _ in shares for text in _format_point(row.points[at], document.study.tasks_common)),
             )
             for row in rows
         ),
@@ -273,8 +273,8 @@ def _build_samples_table(family: FamilySamples, n_tasks: int) -> TextTable:
     )
 
 
-def _build_speculation_table(found: StudyDocument) -> TextTable:
-    n = found.study.tasks_common
+def _build_speculation_table(document: StudyDocument) -> TextTable:
+    n = document.study.tasks_common
     rows = tuple(
         (
             ArmName(pair.speculative),
@@ -284,7 +284,7 @@ def _build_speculation_table(found: StudyDocument) -> TextTable:
             format_difference(gain.gained, gain.gained_interval, n),
             _format_saved(gain),
         )
-        for pair in found.speculation
+        for pair in document.speculation
         for gain in pair.gains
     )
     return TextTable(
@@ -301,13 +301,13 @@ def format_share(value: float, bounds: tuple[float, float], n_tasks: int) -> str
     return f"{format_percent(value, n_tasks)} ({format_interval(bounds, n_tasks)})"
 
 
-def _build_arms_table(found: StudyDocument) -> TextTable:
+def _build_arms_table(document: StudyDocument) -> TextTable:
     return TextTable(
         "Arms",
         "Each is a run of its own.",
         ("Arm", "State", "Tasks", RUN, "Notes"),
         tuple((arm.name, str(arm.state), f"{arm.tasks} of {arm.n_tasks}", str(arm.run_id), format_notes(arm))
-              for arm in found.arms),
+              for arm in document.arms),
     )  # fmt: skip
 
 
