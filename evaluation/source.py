@@ -146,7 +146,7 @@ def list_bound_names(node: ast.stmt) -> set[str]:
 
 
 def list_arguments(arguments: ast.arguments, starred: bool = False) -> list[ast.arg]:
-    """The parameters in the order of the signature; with `starred` those of `*` and `**` too, last."""
+    """The parameters in the order of the signature; `starred` appends `*args` and `**kwargs`."""
     last = (arguments.vararg, arguments.kwarg) if starred else ()
     return [each for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *last) if each]
 
