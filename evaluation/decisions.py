@@ -16,16 +16,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.inference import ALPHA, compute_least_discordant
-from evaluation.metrics import RESAMPLES, MetricError
+from evaluation.inference import ALPHA, POWER, compute_least_discordant
+from evaluation.metrics import RESAMPLES, Bools, Floats, Ints, MetricError
 
 PairVerdict = Literal["better", "as_good", "undecided"]
 
 MARGIN = 0.05
 """A difference of Pass@First, as a share of the tasks, below which two configurations are as good as each other."""
-
-POWER = 0.8
-"""Probability of a decision for which `count_tasks_to_decide` plans."""
 
 MAX_TASKS = 100_000
 """A larger number of tasks is reported as None."""
@@ -39,10 +36,6 @@ won and none lost are the fewest that decide."""
 
 MAX_COLUMNS = 128
 """Budgets from which a band is computed; between neighbouring ones hardly a task changes."""
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +104,10 @@ class PairBand:
         # As strict as the exact test also at other levels: one task fewer than it needs does not decide.
         exact = math.sqrt(compute_least_discordant(alpha) - 1)
         self.two_sided = max(exact, compute_critical_value(alpha / 2, tests * math.comb(max(n_arms, 2), 2)))
-        self.one_sided = compute_critical_value(alpha, tests * (max(n_arms, 2) - 1))
+        one_sided = compute_critical_value(alpha, tests * (max(n_arms, 2) - 1))
         self._steps = list_decision_steps(end_s)
         counts, places = np.unique(np.stack([self._wins, self._losses]), axis=1, return_inverse=True)
-        limits = score_interval(self.n_tasks, counts[0], counts[1], np.array([[self.two_sided], [self.one_sided]]))
+        limits = score_interval(self.n_tasks, counts[0], counts[1], np.array([[self.two_sided], [one_sided]]))
         self._limits = tuple(limit[:, places.reshape(-1)] for limit in limits)
 
     def decide(self, budget_s: float, margin: float = MARGIN) -> PairDecision:

@@ -51,7 +51,7 @@ MAX_NESTED = 4
 MAX_READ = 600_000
 """Characters that all readings of one answer together may parse."""
 MAX_BODIES = 6
-"""Blocks that are tried as a body alone, the most expensive reading."""
+"""Blocks that are tried as a body alone, the most expensive reading, and ends of a body without indentation."""
 
 
 @dataclass(frozen=True, slots=True)

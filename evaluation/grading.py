@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import islice
 
 from evaluation import datasets
 from evaluation.languages import exit_code_judging, judging, registry
-from evaluation.languages.cases import Signature
 from evaluation.project_tests.judge import ArchiveLoader, get_shared_judge
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, Sandbox, SandboxResult, SandboxTask, clean_text, retry_faults
@@ -34,12 +33,11 @@ class Grader:
         """
         refused, reference = _refuse_program(program), ""
         if isinstance(task, datasets.Task):
-            if task.signature is not None:
-                return self._judge_by_cases(program, task, task.signature, refused)
-            if task.language != datasets.PYTHON:
-                return self._judge_by_exit_code(program, task, refused)
-            if task.project_tests is not None:
-                return self._judge_by_project(program, ProjectTests.from_json(task.project_tests), refused)
+            if task.language != datasets.PYTHON or task.project_tests is not None:
+                if refused:
+                    trust = Trust.PROXY if task.signature is not None else Trust.IN_GUEST
+                    return self._build_verdict(replace(refused, trust=trust))
+                return self._build_verdict(retry_faults(self._build_attempt(program, task)))
             solution = task.canonical_solution
             reference = task.build_judged_program(task.build_program(solution)) if solution else ""
             program, task = program if refused else task.build_judged_program(program), task.as_judged()
@@ -65,36 +63,17 @@ class Grader:
         finally:
             executor.shutdown(cancel_futures=True)
 
-    def _judge_by_cases(
-        self, program: str, task: datasets.Task, signature: Signature, refused: SandboxResult | None
-    ) -> Verdict:
-        """The verdict on a program in another language. Raises ToolchainError where its toolchain is missing."""
+    def _build_attempt(self, program: str, task: datasets.Task) -> Callable[[], SandboxResult]:
+        """What judges a program by cases, by its exit code or by its project's tests. Raises ToolchainError where the
+        toolchain of another language is missing."""
+        if task.project_tests is not None:
+            spec, judge = ProjectTests.from_json(task.project_tests), get_shared_judge(self._sandbox, self._archives)
+            return lambda: judge.judge(program, spec)
         language = registry.load_language(task.language)
-        toolchain = language.toolchain.find()
-        return self._build_verdict(
-            refused
-            or retry_faults(
-                lambda: judging.judge(self._sandbox, language, toolchain, program, signature, task.cases, self._limits)
-            )
-        )
-
-    def _judge_by_exit_code(self, program: str, task: datasets.Task, refused: SandboxResult | None) -> Verdict:
-        """The verdict on a program in another language that its test is part of. Raises ToolchainError."""
-        if refused is not None:
-            return self._build_verdict(replace(refused, trust=Trust.IN_GUEST))
-        language = registry.load_language(task.language)
-        toolchain = language.toolchain.find()
-        return self._build_verdict(
-            retry_faults(
-                lambda: exit_code_judging.judge(self._sandbox, language, toolchain, program, task.test, self._limits)
-            )
-        )
-
-    def _judge_by_project(self, program: str, spec: ProjectTests, refused: SandboxResult | None) -> Verdict:
-        if refused is not None:
-            return self._build_verdict(replace(refused, trust=Trust.IN_GUEST))
-        judge = get_shared_judge(self._sandbox, self._archives)
-        return self._build_verdict(retry_faults(lambda: judge.judge(program, spec)))
+        given = self._sandbox, language, language.toolchain.find(), program
+        if (signature := task.signature) is None:
+            return lambda: exit_code_judging.judge(*given, task.test, self._limits)
+        return lambda: judging.judge(*given, signature, task.cases, self._limits)
 
     def _build_verdict(self, result: SandboxResult) -> Verdict:
         return Verdict(

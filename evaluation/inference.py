@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-from evaluation.metrics import MetricError, Selector
+from evaluation.metrics import Bools, MetricError, Selector
+
+POWER = 0.8
+"""Probability with which a study or an audit is planned to find a difference."""
 
 ALPHA = 0.05
 """The level of a test: a difference counts if chance alone would show it less often."""
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def compute_least_discordant(alpha: float = ALPHA) -> int:
     return math.floor(1 - math.log2(alpha)) + 1
 
 
-def compute_detectable_difference(n_tasks: int, discordant: float, power: float = 0.8, alpha: float = ALPHA) -> float:
+def compute_detectable_difference(n_tasks: int, discordant: float, power: float = POWER, alpha: float = ALPHA) -> float:
     """Smallest true difference of two runs that a paired test over `n_tasks` shows with this `power`.
 
     `discordant` is the share of tasks on which the runs differ. Normal approximation with the paired standard
@@ -75,10 +75,10 @@ def compute_detectable_difference(n_tasks: int, discordant: float, power: float 
     if n_tasks < 1 or not 0.0 <= discordant <= 1.0:
         raise MetricError("detectable difference: give at least one task and a discordant share between 0 and 1")
     # Even if no task differs in these runs, one in n may: a share of 0 would claim infinite power.
-    return min(1.0, _count_standard_errors(power, alpha) * math.sqrt(max(discordant, 1 / n_tasks) / n_tasks))
+    return min(1.0, count_standard_errors(power, alpha) * math.sqrt(max(discordant, 1 / n_tasks) / n_tasks))
 
 
-def _count_standard_errors(power: float, alpha: float) -> float:
+def count_standard_errors(power: float, alpha: float) -> float:
     """How many standard errors a difference needs to be found with this power by a two-sided test at alpha."""
     return float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power))
 

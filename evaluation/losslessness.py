@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from evaluation.decisions import score_interval
-from evaluation.inference import ALPHA, mcnemar
+from evaluation.inference import ALPHA, POWER, count_standard_errors, mcnemar
 
 AuditVerdict = Literal["equal", "within_noise", "changed", "undecided"]
 Key = tuple[str, int]  # task_id, index of the sample
@@ -34,7 +34,6 @@ MIN_DIFFERENCES = 40  # first differences for a statement about the distribution
 LIKELIHOOD_ALPHA = 0.01
 """The level of the test of the distribution, strict because it alone can say that a server without noise changes it."""
 _Z95 = float(stats.norm.ppf(0.975))
-_POWER = float(stats.norm.ppf(0.8))  # standard errors: a difference is found in 80 % of the cases
 
 
 class AuditError(ValueError):
@@ -122,7 +121,7 @@ def audit_decoding(off: tuple[Texts, Texts], on: tuple[Texts, Texts], *, is_gree
     gains = [found.gain for found in changes.values() if found.gain]
     more_likely = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
     likelihood_p = mcnemar(*more_likely)
-    errors = float(stats.norm.ppf(1 - LIKELIHOOD_ALPHA / 2)) + _POWER
+    errors = count_standard_errors(POWER, LIKELIHOOD_ALPHA)
     detectable = min(1.0, 0.5 + errors / (2 * math.sqrt(len(gains)))) if gains else 1.0
     p = mcnemar(wins, losses)
     verdict, sentence = _judge(
@@ -200,7 +199,7 @@ def _compare_verdicts(
     wins = sum(after and not before for before, after in judged)
     losses = sum(before and not after for before, after in judged)
     discordant = max(wins + losses, 1) / len(judged)  # even if none differs in these runs, one may
-    tasks = math.ceil((_Z95 + _POWER) ** 2 * discordant / 1e-4)
+    tasks = math.ceil(count_standard_errors(POWER, ALPHA) ** 2 * discordant / 1e-4)
     return (wins - losses) / len(judged), _compute_interval(len(judged), wins, losses), tasks
 
 

@@ -22,6 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Selector = Literal["mean_logprob"]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 _DECADE = (1.0, 1.1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.5, 2.8, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 9.0)
 BUDGET_GRID: tuple[float, ...] = tuple(

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluation.metrics import Curve, Latency, MetricError, SampleOutcome
+from evaluation.metrics import Bools, Curve, Floats, Ints, Latency, MetricError, SampleOutcome
 
 Figure = Literal["first", "all"]
 """Pass@First or Pass@All."""
@@ -22,10 +21,6 @@ FIGURES: tuple[Figure, ...] = ("first", "all")
 
 MAX_BUDGETS = 512
 """Budgets whose outcomes stay in memory: a reader may ask for any number of them."""
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

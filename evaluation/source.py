@@ -145,6 +145,17 @@ def list_bound_names(node: ast.stmt) -> set[str]:
     return set()
 
 
+def list_arguments(arguments: ast.arguments, starred: bool = False) -> list[ast.arg]:
+    """The parameters in the order of the signature; `starred` appends `*args` and `**kwargs`."""
+    last = (arguments.vararg, arguments.kwarg) if starred else ()
+    return [each for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *last) if each]
+
+
+def is_self(node: ast.expr) -> bool:
+    """Whether an expression is the instance or the class that a method belongs to."""
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
 def is_type_checking(node: ast.stmt) -> bool:
     """Whether a statement is `if TYPE_CHECKING:`, whose body only type checkers read."""
     return isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"

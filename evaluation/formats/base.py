@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from evaluation.datasets import LeftOutTask, Task
+from evaluation.languages import registry
 
 Record: TypeAlias = Mapping[str, Any]
 """One JSON object of a dataset file."""
@@ -50,15 +50,24 @@ class TrackedRecord(Record):
         return len(self._fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One format: whether a record is of it, and the task in such a record, the strings that stop it included.
+class Format(Protocol):
+    """The module of one format."""
 
-    `to_task` raises RecordError, and LeftOutError for a task that cannot be judged.
-    """
+    def matches(self, record: Record, /) -> bool:
+        """Whether a record is of it."""
 
-    matches: Callable[[Record], bool]
-    to_task: Callable[[Record], Task]
+    def to_task(self, record: Record, /) -> Task:
+        """The task in a record, with the strings that stop it. Raises RecordError and LeftOutError."""
+
+
+def get_language(record: Record) -> str:
+    """The language of a task, one that can be judged. Raises RecordError."""
+    language = get_text(record, "language")
+    try:
+        registry.load_language(language)
+    except registry.UnknownLanguageError as error:
+        raise RecordError(f"field language: {error}") from None
+    return language
 
 
 def get_text(record: Record, field: str, default: str | None = None) -> str:

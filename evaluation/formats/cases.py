@@ -6,20 +6,24 @@ docs/languages.md explains them.
 from __future__ import annotations
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.formats.base import Format, Record, RecordError, get_mapping, get_optional_text, get_stops, get_text
-from evaluation.languages import registry
+from evaluation.formats.base import (
+    Record,
+    RecordError,
+    get_language,
+    get_mapping,
+    get_optional_text,
+    get_stops,
+    get_text,
+)
 from evaluation.languages.cases import CaseError, read_cases, read_signature
 
 
 def to_task(record: Record) -> Task:
     """The task in a record; `canonical_solution`, `stop` and `suffix` may be left out. Raises RecordError."""
-    language = get_text(record, "language")
+    language = get_language(record)
     try:
-        registry.load_language(language)
         signature = read_signature(record.get("signature"))
         cases = read_cases(record.get("cases"), signature)
-    except registry.UnknownLanguageError as error:
-        raise RecordError(f"field language: {error}") from None
     except CaseError as error:
         raise RecordError(str(error)) from None
     return Task(
@@ -37,8 +41,6 @@ def to_task(record: Record) -> Task:
     )
 
 
-def _is_match(record: Record) -> bool:
+def matches(record: Record) -> bool:
+    """Whether a record is of this format."""
     return "cases" in record or record.get("language") not in (None, PYTHON)
-
-
-FORMAT = Format(matches=_is_match, to_task=to_task)

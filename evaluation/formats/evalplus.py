@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.formats.base import Format, LeftOutError, Record, RecordError, get_stops, get_text
+from evaluation.formats.base import LeftOutError, Record, RecordError, get_stops, get_text
 
 _ORACLE = resources.files("evaluation.formats").joinpath("evalplus_oracle.py").read_text("utf-8")
 _TEST = """{oracle}
@@ -135,8 +135,6 @@ def _to_tuples(value: Any, levels: Set[int], level: int) -> Any:
     return tuple(parts) if level in levels else parts
 
 
-def _is_match(record: Record) -> bool:
+def matches(record: Record) -> bool:
+    """Whether a record is of this format."""
     return record.get("language") in (None, PYTHON) and ("base_input" in record or "plus_input" in record)
-
-
-FORMAT = Format(matches=_is_match, to_task=to_task)

@@ -10,18 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.formats.base import Format, Record, RecordError, get_mapping, get_stops, get_text
+from evaluation.formats.base import Record, RecordError, get_language, get_mapping, get_stops, get_text
 from evaluation.languages import registry
 from evaluation.verdicts import Trust
 
 
 def to_task(record: Record) -> Task:
     """The task in a record; `canonical_solution`, `stop` and `source` may be left out. Raises RecordError."""
-    language, prompt = get_text(record, "language"), get_text(record, "prompt")
-    try:
-        registry.load_language(language)
-    except registry.UnknownLanguageError as error:
-        raise RecordError(f"field language: {error}") from None
+    language, prompt = get_language(record), get_text(record, "prompt")
     return Task(
         task_id=get_text(record, "task_id"),
         prompt=prompt,
@@ -49,8 +45,6 @@ def find_function_name(prompt: str, language: str) -> str:
     return name
 
 
-def _is_match(record: Record) -> bool:
+def matches(record: Record) -> bool:
+    """Whether a record is of this format."""
     return record.get("language") not in (None, PYTHON) and "test" in record and "cases" not in record
-
-
-FORMAT = Format(matches=_is_match, to_task=to_task)

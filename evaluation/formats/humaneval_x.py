@@ -10,7 +10,7 @@ import re
 
 from evaluation.datasets import Task
 from evaluation.formats import exit_code_tasks
-from evaluation.formats.base import Format, Record, RecordError, get_text
+from evaluation.formats.base import Record, RecordError, get_text
 
 LANGUAGES = {"CPP": "cpp", "Go": "go", "Java": "java", "JavaScript": "javascript", "Rust": "rust"}
 """Its names of languages."""
@@ -67,8 +67,6 @@ def _adapt_test(test: str, language: str) -> str:
     return test
 
 
-def _is_match(record: Record) -> bool:
+def matches(record: Record) -> bool:
+    """Whether a record is of this format."""
     return "example_test" in record or "declaration" in record
-
-
-FORMAT = Format(matches=_is_match, to_task=to_task)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from evaluation.datasets import Task
-from evaluation.formats.base import Format, LeftOutError, Record, RecordError, get_stops, get_text
+from evaluation.formats.base import LeftOutError, Record, RecordError, get_stops, get_text
 from evaluation.source import compile_error, parse
 
 
@@ -19,8 +19,8 @@ def to_task(record: Record) -> Task:
     The entry point is the function of `code` that the tests call. Its name in the tests becomes `candidate`, so that
     a grader can pass any callable.
     """
-    question = _get_string(record, "text" if "text" in record else "prompt").strip()
-    code = _get_string(record, "code").replace("\r\n", "\n")
+    question = get_text(record, "text" if "text" in record else "prompt").strip()
+    code = get_text(record, "code").replace("\r\n", "\n")
     tests = _get_strings(record, "test_list")
     setup = record.get("test_setup_code") or "\n".join(record.get("test_imports") or [])
     entry_point = _find_entry_point(code, tests)
@@ -115,13 +115,6 @@ def _rename_entry_point(test: str, entry_point: str) -> str:
     return b"".join(lines).decode()
 
 
-def _get_string(record: Record, field: str) -> str:
-    value = record.get(field)
-    if not isinstance(value, str) or not value.strip():
-        raise RecordError(f"field {field}: give a non-empty string")
-    return value
-
-
 def _get_strings(record: Record, field: str) -> list[str]:
     value = record.get(field)
     if not isinstance(value, list) or not value or not all(isinstance(v, str) and v.strip() for v in value):
@@ -129,4 +122,6 @@ def _get_strings(record: Record, field: str) -> list[str]:
     return value
 
 
-FORMAT = Format(matches=lambda record: "test_list" in record, to_task=to_task)
+def matches(record: Record) -> bool:
+    """Whether a record is of this format."""
+    return "test_list" in record

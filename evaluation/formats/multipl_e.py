@@ -9,7 +9,7 @@ import re
 
 from evaluation.datasets import Task
 from evaluation.formats import exit_code_tasks
-from evaluation.formats.base import Format, Record, RecordError, get_stops, get_text
+from evaluation.formats.base import Record, RecordError, get_stops, get_text
 
 LANGUAGES = {
     "js": "javascript", "ts": "typescript", "go": "go", "go_test.go": "go", "java": "java", "cpp": "cpp", "rs": "rust"
@@ -54,8 +54,6 @@ def _adapt_test(tests: str, prompt: str, language: str) -> str:
     return f"class {own[1]}Test extends {own[1]} {{\n{after}"
 
 
-def _is_match(record: Record) -> bool:
+def matches(record: Record) -> bool:
+    """Whether a record is of this format."""
     return "cases" not in record and ("tests" in record or "stop_tokens" in record)
-
-
-FORMAT = Format(matches=_is_match, to_task=to_task)

@@ -1,4 +1,4 @@
-"""The formats that dataset files may have. To add one, write its module and list its FORMAT here."""
+"""The formats that dataset files may have. To add one, write its module and list it here."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from dataclasses import replace
 
 from evaluation.datasets import Task
 from evaluation.formats import cases, evalplus, exit_code_tasks, humaneval, humaneval_x, mbpp, multipl_e
-from evaluation.formats.base import Record, TrackedRecord
+from evaluation.formats.base import Format, Record, TrackedRecord
 
-FORMATS = (
-    *(evalplus.FORMAT, multipl_e.FORMAT, humaneval_x.FORMAT, exit_code_tasks.FORMAT, cases.FORMAT),
-    *(mbpp.FORMAT, humaneval.FORMAT),
-)
+FORMATS: tuple[Format, ...] = (evalplus, multipl_e, humaneval_x, exit_code_tasks, cases, mbpp, humaneval)
 """The first that matches a record reads it; HumanEval's matches every record."""
 
 

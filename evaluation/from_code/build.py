@@ -110,21 +110,20 @@ class BuildContext:
 
 def make_task_from_calls(work: BuildContext, function: ProjectFunction) -> TaskResult:
     """The task of one function, checked, or the reason why there is none."""
-    reason = "is called with values that are nested too deep to compare"
-    return make_task_from_row(function, lambda: _build_row(work, function), reason)
+    return make_task_from_row(
+        function, lambda: _build_row(work, function), reason="is called with values that are nested too deep to compare"
+    )
 
 
-def make_task_from_row(
-    function: ProjectFunction, build_row: Callable[[], dict[str, Any]], recursion_reason: str
-) -> TaskResult:
-    """The task with the row, or the reason why there is none: `recursion_reason` after a RecursionError."""
+def make_task_from_row(function: ProjectFunction, build_row: Callable[[], dict[str, Any]], reason: str) -> TaskResult:
+    """The task with the row, or why there is none: `reason` after a RecursionError."""
     started = time.monotonic()
     try:
         made = TaskResult(function.key, build_row())
-    except ExcludedError as reason:
-        made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
+    except ExcludedError as error:
+        made = TaskResult(function.key, reason=error.reason, detail=error.detail)
     except RecursionError:
-        made = TaskResult(function.key, reason=recursion_reason)
+        made = TaskResult(function.key, reason=reason)
     made.seconds = round(time.monotonic() - started, 2)
     return made
 

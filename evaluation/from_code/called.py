@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from evaluation.from_code.calls.literals import format_for_reader
+from evaluation.from_code.calls.literals import format_arguments, format_for_reader
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import RecordedCall
 from evaluation.from_code.calls.volatile import is_volatile
@@ -17,6 +17,7 @@ from evaluation.from_code.recording import values
 from evaluation.from_code.recording.values import OpaqueObject
 from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
+from evaluation.source import is_self
 
 _MAX_CHARS = 200
 _MAX_WRITTEN = 2000
@@ -69,7 +70,7 @@ def _find_called(function: ProjectFunction) -> dict[str, bool]:
             case ast.Call(func=ast.Name(id=name)):
                 found.setdefault(name, False)
             case ast.Call(func=ast.Attribute(attr=name, value=value)):
-                is_own = isinstance(value, ast.Attribute) and ast.unparse(value.value) in ("self", "cls")
+                is_own = isinstance(value, ast.Attribute) and is_self(value.value)
                 found[name] = found.get(name, False) or is_own
     return found
 
@@ -90,8 +91,8 @@ def _list_shortest(name: str, calls: Sequence[RecordedCall]) -> list[str]:
 
 
 def _format_call(name: str, call: RecordedCall) -> str:
-    args, kwargs = values.read_plain(call.call)
-    given = [*map(format_for_reader, args), *(f"{key}={format_for_reader(value)}" for key, value in kwargs.items())]
+    args, _ = values.read_plain(call.call)
+    given = format_arguments(call.call)
     if "." in name and args and isinstance(args[0], OpaqueObject):
         given[0] = f"<{name.rpartition('.')[0]} ...>"
     return f"{name}({', '.join(given)}) returns {format_for_reader(values.read_plain(call.returned or 'null'))}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from evaluation.from_code.operators import MutationContext, list_mutations
 from evaluation.from_code.oversights import find_preceding_tests, find_stored_parameters, pair_defaults
-from evaluation.source import compile_error
+from evaluation.source import compile_error, list_arguments
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _IDENTITY = (ast.Is, ast.IsNot)
@@ -99,7 +99,7 @@ def _find_none_defaults(function: FunctionNode) -> set[str]:
 
 def list_parameters(function: FunctionNode) -> list[str]:
     """The names of the parameters, in the order of the signature, without `*` and `**`."""
-    return [each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+    return [each.arg for each in list_arguments(function.args)]
 
 
 def _list_local_names(function: FunctionNode) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from evaluation.datasets import Task
 from evaluation.from_code.mutants import FunctionNode
 from evaluation.project_tests.splice import iterate_functions
+from evaluation.source import list_arguments
 
 _STORED_BODIES = ("pass", 'return ""', "return 0", "return True", "return []", "return {}", "raise ValueError")
 
@@ -17,8 +18,7 @@ def list_trivial_variants(function: FunctionNode, raised: Sequence[str], is_gene
 
     `raised` are the exceptions that the original was seen to raise.
     """
-    every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    every += [argument for argument in (function.args.vararg, function.args.kwarg) if argument]
+    every = list_arguments(function.args, starred=True)
     constants = ("None", '""', "0", "1", "[]", "{}", "()", "True", "False", 'b""', "set()")
     bodies = ["pass", *(f"return {text}" for text in (*constants, *(argument.arg for argument in every)))]
     bodies += [f"raise {name}" for name in dict.fromkeys(("Exception", "NotImplementedError", *raised))]

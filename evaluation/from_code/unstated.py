@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from evaluation.from_code.mutants import FunctionNode
 from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
-from evaluation.source import compile_error
+from evaluation.source import compile_error, is_self
 
 MAX_CONSTANTS = 40
 _KNOWN_NUMBERS = frozenset({0, 1, 2, 10, 100})
@@ -100,7 +100,7 @@ def find_attribute_names(trees: Iterator[ast.Module]) -> frozenset[str]:
     for tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+                if is_self(node.value):
                     found.add(node.attr)
             elif isinstance(node, ast.ClassDef):
                 found |= {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}

@@ -9,7 +9,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -98,7 +97,7 @@ class ProjectJudge:
             source = (Path(project.folder) / spec.file).read_text("utf-8")
             spliced = splice(source, spec.qualified, spec.line, program)
         except (ArchiveError, PackagesError, OSError, ValueError) as error:
-            return SandboxResult(Status.SANDBOX_ERROR, str(error)[:500], lasting=True, trust=Trust.IN_GUEST)
+            return _build_fault(str(error)[:500], lasting=True)
         if spliced is None:
             return SandboxResult(*_explain_missing_function(program, spec.qualified), trust=Trust.IN_GUEST)
         if name := find_forbidden_name(spliced.answer, source):
@@ -113,15 +112,12 @@ class ProjectJudge:
         project = self._load_project(spec)
         variables = self._read_variables(spec)
         if isinstance(variables, str):
-            return SuiteOutcomes(SandboxResult(Status.SANDBOX_ERROR, variables, lasting=True, trust=Trust.IN_GUEST))
+            return SuiteOutcomes(_build_fault(variables, lasting=True))
         job = ProjectTestJob(spec, project.folder, source, tests, stop_early, variables)
         try:
-            outcomes = project.run(lambda zygote: running.run_tests(zygote, job, limits))
+            return project.run(lambda zygote: running.run_tests(zygote, job, limits))
         except (ZygoteError, OSError) as error:
-            reason = f"no process for the tests: {error}"
-            return SuiteOutcomes(SandboxResult(Status.SANDBOX_ERROR, reason, trust=Trust.IN_GUEST))
-        outcomes.result = replace(outcomes.result, trust=Trust.IN_GUEST)
-        return outcomes
+            return SuiteOutcomes(_build_fault(f"no process for the tests: {error}"))
 
     def find_killed_variants(
         self, source: str, spec: ProjectTests, tests: Sequence[str], variants: Sequence[str], limits: Limits
@@ -214,6 +210,10 @@ def get_shared_judge(sandbox: Sandbox, archives: ArchiveLoader | None) -> Projec
 
 def _find_no_archive(_sha256: str) -> None:
     return None
+
+
+def _build_fault(reason: str, lasting: bool = False) -> SandboxResult:
+    return SandboxResult(Status.SANDBOX_ERROR, reason, lasting=lasting, trust=Trust.IN_GUEST)
 
 
 def _explain_missing_function(program: str, qualified: str) -> tuple[str, str]:

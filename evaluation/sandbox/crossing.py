@@ -7,6 +7,7 @@ would choose how far its verdict is trusted.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 
 from evaluation.sandbox import obstacles
@@ -17,6 +18,7 @@ CANONICAL = "canonical_solution"
 """A test may call its task's own solution by this name. It runs in the checker, where no program can see it."""
 
 
+@functools.lru_cache(maxsize=4096)
 def find_obstacle(prompt: str, test: str, entry_point: str, names: InterpreterNames) -> str | None:
     """Return why the test cannot run against a proxy, in a few words, or None where it can.
 
@@ -58,6 +60,7 @@ def find_obstacle(prompt: str, test: str, entry_point: str, names: InterpreterNa
     return f"the test uses {unknown[0]!r}, which only the candidate defines" if unknown else None
 
 
+@functools.lru_cache(maxsize=4096)
 def needs_prompt(prompt: str, test: str, entry_point: str) -> bool:
     """Return whether the test uses a name that the prompt defines, other than the entry point."""
     tree = parse(test)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -93,12 +92,12 @@ def build_job(program: str, task: SandboxTask, names: InterpreterNames, referenc
 
     `names` are the names that the sandbox's Python defines; `reference` is the task's own program.
     """
-    obstacle = _obstacle(task.prompt, task.test, task.entry_point, names)
+    obstacle = find_obstacle(task.prompt, task.test, task.entry_point, names)
     if obstacle is not None:
         return build_guest_job(program, task, names, obstacle)
-    prompt = task.prompt if _needs_prompt(task.prompt, task.test, task.entry_point) else ""
+    prompt = task.prompt if needs_prompt(task.prompt, task.test, task.entry_point) else ""
     reference = reference if CANONICAL in task.test else ""
-    needed = {name for text in (prompt, task.test, reference) for name in _outside_imports(text, names.modules)}
+    needed = {name for text in (prompt, task.test, reference) for name in find_outside_imports(text, names.modules)}
     return SandboxJob(program, task.entry_point, prompt, task.test, reference=reference, packages=tuple(sorted(needed)))
 
 
@@ -116,7 +115,7 @@ def build_guest_job(program: str, task: SandboxTask, names: InterpreterNames, ob
         "",
         "def check(candidate):\n    candidate()\n",
         in_guest=True,
-        packages=_outside_imports(task.test, names.modules),
+        packages=find_outside_imports(task.test, names.modules),
         fault=f"the test calls {CANONICAL} and must run beside the program: {obstacle}"
         if CANONICAL in task.test
         else "",
@@ -146,8 +145,3 @@ def clean_text(text: str) -> str:
     """Text that any database and terminal accepts: no lone surrogates, no control characters but \\t and \\n."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return "".join(c if (c >= " " and c != "\x7f") or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
-
-
-_obstacle = functools.lru_cache(maxsize=4096)(find_obstacle)
-_outside_imports = functools.lru_cache(maxsize=4096)(find_outside_imports)
-_needs_prompt = functools.lru_cache(maxsize=4096)(needs_prompt)

@@ -55,6 +55,7 @@ def stage_judge_packages(version: tuple[int, int]) -> JudgePackages:
     return JudgePackages(stage_files("numpy", files, compiled=True), f"numpy {importlib.metadata.version('numpy')}")
 
 
+@functools.lru_cache(maxsize=4096)
 def find_outside_imports(source: str, standard: frozenset[str]) -> tuple[str, ...]:
     """The packages outside the standard library that a text cannot do without: imported, and in no `try`."""
     tree = parse(source)

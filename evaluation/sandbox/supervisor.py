@@ -187,17 +187,15 @@ def _decide(watched: Watched, guest: dict[str, Any], checker: dict[str, Any], li
     if not watched.ended:
         return result(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
     out_of_time = cpu_s >= limits.cpu_s
+    ending = describe_exit(checker["exit_code"])
+    broken = result(Status.CRASHED, f"the test's process ended with {ending} on the values returned")
     if verdict is None:
         # Once the candidate has its code, its values may have broken the checker: the failure is the candidate's.
         if not started:
-            unsent = f"the checker ended with {describe_exit(checker['exit_code'])} before the program was sent"
-            return result(Status.SANDBOX_ERROR, unsent)
+            return result(Status.SANDBOX_ERROR, f"the checker ended with {ending} before the program was sent")
         if out_of_time or float(checker["cpu_s"]) >= limits.cpu_s:
             return result(Status.TIMEOUT, f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
-        return result(
-            Status.CRASHED,
-            f"the test's process ended with {describe_exit(checker['exit_code'])} on the values returned",
-        )
+        return broken
     status, detail = str(verdict["status"]), str(verdict.get("detail", ""))
     if status == Status.SANDBOX_ERROR:
         # A fault counts only before the code was sent; later a candidate could report one to avoid a failure.
@@ -211,10 +209,7 @@ def _decide(watched: Watched, guest: dict[str, Any], checker: dict[str, Any], li
     if status == Status.CRASHED:
         detail = f"{detail} ({describe_exit(guest['exit_code'])})"
     if checker["exit_code"] != 0:
-        return result(
-            Status.CRASHED,
-            f"the test's process ended with {describe_exit(checker['exit_code'])} on the values returned",
-        )
+        return broken
     texts = {key: verdict[key] for key in _TEXTS if isinstance(verdict.get(key), str)}
     calls = verdict.get("calls", 0)
     return result(status, detail, traceback=str(verdict.get("traceback", "")), calls=calls, **texts)

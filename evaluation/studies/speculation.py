@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluation.metrics import RESAMPLES
+from evaluation.metrics import RESAMPLES, Floats
 from evaluation.studies.arms import ArmComparison
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

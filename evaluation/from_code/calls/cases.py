@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.from_code.calls.literals import format_for_reader, format_literal, has_mutable_argument, needs_same
+from evaluation.from_code.calls.literals import (
+    format_arguments,
+    format_for_reader,
+    format_literal,
+    has_mutable_argument,
+    needs_same,
+)
 from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.placing.spec import read_comparison_source
@@ -165,23 +171,15 @@ def build_objects_test(cases: Sequence[Case], name: str) -> str:
 
 def format_case(case: Case, name: str, limit: int = SHOWN_CHARS) -> str:
     """A case in one line for a reader, at most `limit` characters of it."""
-    args, kwargs = values.read_plain(case.call)
-    given = [*map(format_for_reader, args), *(f"{key}={format_for_reader(value)}" for key, value in kwargs.items())]
-    call = f"{name}({', '.join(given)})"
+    call = f"{name}({', '.join(format_arguments(case.call))})"
     if case.outcome.raised:
         text = f"{call} raises {case.outcome.raised[0]}"
     else:
         result = format_for_reader(values.read_plain(case.outcome.returned or "null"))
         text = f"{call} {'yields the items of' if case.outcome.iterates else 'returns'} {result}"
         if case.outcome.after is not None:
-            text += f" and changes its arguments to {_format_after(case)}"
+            text += f" and changes its arguments to ({', '.join(format_arguments(case.outcome.after))})"
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
-def _format_after(case: Case) -> str:
-    args, kwargs = values.read_plain(case.outcome.after or "null")
-    named = [f"{key}={format_for_reader(value)}" for key, value in kwargs.items()]
-    return f"({', '.join([*map(format_for_reader, args), *named])})"
 
 
 def _format_raises(call: str, exception: str) -> list[str]:

@@ -67,6 +67,12 @@ def format_for_reader(value: Any) -> str:
     return format_literal(value)
 
 
+def format_arguments(text: str) -> list[str]:
+    """The arguments of a written call, or of what it left of them, each as a reader sees it."""
+    args, kwargs = read_plain(text)
+    return [*map(format_for_reader, args), *(f"{name}={format_for_reader(value)}" for name, value in kwargs.items())]
+
+
 def _format_tree(tree: Any) -> str:
     if not isinstance(tree, dict) or tree.keys() & {"dict", "tuple", "set", "frozenset", "float", "bytes", "range"}:
         return format_for_reader(read_plain(json.dumps(tree)))

@@ -26,8 +26,9 @@ JUDGE = "tests"
 
 def make_task_from_tests(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> TaskResult:
     """The task of one function, checked, or the reason why there is none."""
-    reason = "has code that is nested too deep to change"
-    return make_task_from_row(function, lambda: _build_row(suite, work, function), reason)
+    return make_task_from_row(
+        function, lambda: _build_row(suite, work, function), reason="has code that is nested too deep to change"
+    )
 
 
 def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from evaluation.from_code.source.closure import resolve_import
 from evaluation.from_code.source.project import Module, Project
 from evaluation.from_code.source.shortening import format_value
-from evaluation.source import list_bound_names
+from evaluation.source import is_self, list_bound_names
 
 _VALUE_CHARS = 100
 _MAX_ATTRIBUTES = 40
@@ -142,11 +142,6 @@ def _find_stores(
     ]  # fmt: skip
     for node in sorted(stores, key=lambda each: (each.lineno, each.col_offset)):
         yield (node, *known.get(id(node), (None, None)))
-
-
-def is_self(node: ast.expr) -> bool:
-    """Whether an expression is the instance or the class that a method belongs to."""
-    return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
 def _walk_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

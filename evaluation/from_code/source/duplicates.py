@@ -6,6 +6,8 @@ import ast
 import copy
 from collections.abc import Sequence
 
+from evaluation.source import list_arguments
+
 NEAR = 0.85
 """Share of common five-token sequences (Jaccard) from which two bodies count as nearly the same."""
 _SHINGLE_TOKENS = 5
@@ -42,8 +44,7 @@ def _list_tokens(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     changed = copy.deepcopy(function)
     if ast.get_docstring(changed, clean=False) is not None:
         changed.body = changed.body[1:]
-    every = [*changed.args.posonlyargs, *changed.args.args, *changed.args.kwonlyargs]
-    every += [argument for argument in (changed.args.vararg, changed.args.kwarg) if argument]
+    every = list_arguments(changed.args, starred=True)
     names = {changed.name: "f", **{argument.arg: f"a{i}" for i, argument in enumerate(every)}}
     for node in ast.walk(changed):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -11,7 +11,7 @@ from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.outline import shorten_class, shorten_statement
 from evaluation.from_code.source.project import Module, Project
 from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
-from evaluation.source import list_bound_names
+from evaluation.source import is_self, list_bound_names
 
 _MAX_IMPORTS = 4
 """Modules that pass a name on before the one that defines it."""
@@ -101,8 +101,7 @@ def _find_methods(project: Project, function: ProjectFunction) -> Iterator[tuple
     called = {each.attr: each.value for each in functions if isinstance(each, ast.Attribute)}
     own = {getattr(each, "name", "") for each in function.owner.body} if function.owner else set()
     for name in sorted(called):
-        is_own = isinstance(called[name], ast.Name) and called[name].id in ("self", "cls")  # type: ignore[attr-defined]
-        if name in (own if is_own else STANDARD_ATTRIBUTE_NAMES):
+        if name in (own if is_self(called[name]) else STANDARD_ATTRIBUTE_NAMES):
             continue
         owners = [
             (module, node) for module in project.modules.values() for node in module.tree.body

@@ -6,8 +6,8 @@ import re
 
 _PARTS = re.compile(r"secret|credential|passw(or)?d|api_?key|private_?key")
 _WORDS = frozenset((
-    "key", "keys", "pem", "token", "tokens", "env",
-    "pgpass", "netrc", "keystore", "jks", "p12", "pfx", "rsa", "ed25519",
+    "key", "keys", "pem", "token", "tokens", "env", "pgpass", "netrc", "keystore", "jks", "p12", "pfx", "rsa",
+    "ed25519",
 ))  # fmt: skip
 _LOCAL_SETTINGS = frozenset(("local", "settings", "config"))
 _SOURCE = (".py", ".pyi", ".pyx", ".pxd", ".so", ".c", ".h", ".js", ".ts", ".css", ".html", ".md", ".rst")

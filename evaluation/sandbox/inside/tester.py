@@ -83,9 +83,11 @@ def _run(job: dict[str, Any], code: types.CodeType, report: Callable[[dict[str, 
     random.seed(0)
     places = dict.fromkeys(test.partition("[")[0] for test in job["tests"])
     options = [*_OPTIONS, f"--rootdir={job['project']}", *_select_usable_options(job["options"])]
-    plugin: Any = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
+    plugin: Any
     if job["variants"]:
         plugin = _VariantPlugin(pytest, report, job, code)
+    else:
+        plugin = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
     printed = _LastLines(sys.stderr)
     try:
         with contextlib.redirect_stderr(printed):  # pytest says there what keeps it from running tests

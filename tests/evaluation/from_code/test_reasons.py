@@ -27,7 +27,7 @@ def find_reasons() -> Iterator[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "ExcludedError":
                 found += node.args[:1]
-            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "TaskResult":
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("TaskResult", "make_task_from_row"):
                 found += [each.value for each in node.keywords if each.arg == "reason"]
             elif isinstance(node, ast.Constant | ast.JoinedStr) and name in OWN_TEXTS and id(node) not in docs:
                 text = node.values[0] if isinstance(node, ast.JoinedStr) else node

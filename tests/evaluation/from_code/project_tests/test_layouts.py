@@ -93,7 +93,8 @@ def test_only_options_that_decide_how_tests_are_found_and_imported_are_kept() ->
     given = ["--cov=x", "-ra", "--import-mode", "importlib", "-pplugin", "-p", "no:x", "-k", "slow", "--strict-markers"]
     settings = {"python_files": ["check_*.py", "test_*.py"], "addopts": "-x", "asyncio_mode": "auto"}
 
-    found = list(select_options([*given, "--doctest-modules", "-o", "addopts=-x", "-c", "/etc/pytest.ini"], settings))
+    refused = ["-o", "addopts=-x", "-c", "/etc/pytest.ini", "-oaddopts=-x", "-c/etc/pytest.ini"]
+    found = list(select_options([*given, "--doctest-modules", *refused], settings))
 
     assert found == [
         ("--import-mode", "importlib"),
