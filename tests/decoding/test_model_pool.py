@@ -19,7 +19,7 @@ from decoding import prepare
 from decoding.checks import measurements
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models import loading
+from decoding.models import loading, packing
 from decoding.models.errors import NoMemoryError
 from decoding.request import Completion, Request, SamplingParams
 from tests.decoding.conftest import disturbed, skip_where_products_depend_on_the_batch, tiny_qwen2
@@ -56,7 +56,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return call
 
     for name in ONCE:
-        module = prepare if hasattr(prepare, name) else measurements
+        module = next(each for each in (prepare, packing, measurements) if hasattr(each, name))
         monkeypatch.setattr(module, name, counting(name, getattr(module, name)))
     return counted
 
