@@ -372,13 +372,13 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     # `is_query` also masks the queries past the row's count.
     at = (part.to(tl.int64) * n_tokens + token) * N_HEADS + query_head
     tl.store(lse_ptr + at, tl.where(seen, peak + tl.log2(tl.where(seen, mass, 1.0)), float("-inf")), mask=is_query)
-    # A part without mass, such as many of a short row, is not merged. A single part is the result in any case.
-    is_read = is_query & ~(mass <= tl.where(n_splits == 1, -1.0, 0.0))
-    tl.store(
-        out_ptr + at[:, None] * D + d[None, :],
-        acc.to(out_ptr.dtype.element_ty),
-        mask=is_read[:, None] & (d < D)[None, :],
-    )
+    # Parts of a short row without keys are not merged. A single part is the result in any case.
+    if start < stop or n_splits == 1:
+        tl.store(
+            out_ptr + at[:, None] * D + d[None, :],
+            acc.to(out_ptr.dtype.element_ty),
+            mask=is_query[:, None] & (d < D)[None, :],
+        )
 
 
 @jit_unspecialized("n_queries", "n_parts")
