@@ -34,8 +34,8 @@ _SAMPLE_COLUMNS = (
 
 
 def find_runs(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Run]:
-    """The runs that exist, with their dataset, by id."""
-    query = select(Run).where(Run.id.in_(run_ids)).options(joinedload(Run.stored_dataset))
+    """The runs that are shown, with their dataset, by id."""
+    query = select(Run).where(Run.id.in_(run_ids), Run.is_shown()).options(joinedload(Run.stored_dataset))
     return {run.id: run for run in session.scalars(query)}
 
 

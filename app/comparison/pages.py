@@ -178,9 +178,9 @@ def task(runs: str) -> str:
     budget = min(_parse_budget(errors) or max_budget_s, max_budget_s)
     sides = []
     for (letter, run), label in zip(lettered_runs, label_runs([run for _, run in lettered_runs]), strict=True):
-        signs = build_squares(rows[run.id].samples if run.id in rows else (), budget)
+        squares = build_squares(rows[run.id].samples if run.id in rows else (), budget)
         sides.append(
-            (letter, label, run, signs, next((sign for sign in signs if sign.chosen), next(iter(signs), None)))
+            (letter, label, run, squares, next((each for each in squares if each.chosen), next(iter(squares), None)))
         )
     return render_template(
         "overlay/task.html",

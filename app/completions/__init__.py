@@ -1,1 +1,1 @@
-"""One prompt, n samples, a budget."""
+"""Prompts, n samples, a budget."""

@@ -40,7 +40,7 @@ CHARACTERS_PER_TOKEN = 2.5  # of code, which is not tokenized here; fewer make t
 
 
 class FinishedPrompt(NamedTuple):
-    """A completion that was decoded: seconds of waiting and of decoding, when it ended (aware), and on the clock from
+    """A prompt that was decoded: seconds of waiting and of decoding, when it ended (aware), and on the clock from
     its acceptance its first finished sample, None if none finished."""
 
     queue_s: float
@@ -50,7 +50,7 @@ class FinishedPrompt(NamedTuple):
 
 
 class OpenPrompt(NamedTuple):
-    """A completion that has not ended: whether it waits, the seconds since it was accepted, its samples, budget, most
+    """A prompt not decoded yet: whether it waits, the seconds since it was accepted, its samples, budget, most
     tokens and characters (of token ids an estimate)."""
 
     waits: bool
@@ -79,7 +79,7 @@ class RoundCosts(NamedTuple):
 
 @contextmanager
 def admit_completion(ctx: Context, spec: DecodingSpec, tasks: Sequence[evaluation_datasets.Task]) -> Iterator[None]:
-    """Store the completion inside the block: until it ends, this process admits no other completion.
+    """Store the completion inside the block: meanwhile this process admits no other completion.
 
     Raises OverloadedError if the completions for the target leave no time for one more within its budget.
     """
@@ -214,10 +214,10 @@ def _find_ended_lately(session: Session, target: str) -> list[FinishedPrompt]:
     first = select(func.min(Sample.finished_s)).where(Sample.run_task_id == RunTask.id, finished).scalar_subquery()
     rows = session.execute(
         select(RunTask.queue_s, RunTask.wall_s, RunTask.finished_at, first)
-        .join(RunTask.run)
+        .join(CompletionRun, CompletionRun.id == RunTask.run_id)
         .where(
-            Run.is_completion,
-            Run.target == target,
+            CompletionRun.after_id.is_(None),  # another pace: plain decoding beside another
+            CompletionRun.target == target,
             RunTask.state == TaskState.FINISHED,
             RunTask.finished_at >= since,
             RunTask.wall_s > 0,

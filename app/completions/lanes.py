@@ -82,7 +82,7 @@ REPLAYED_CHARACTERS = 4000  # of each sample: more than its lane shows without s
 class Lane:
     """A sample; `rank` by mean log-probability, None if it did not finish. `replay` is what the script moves it by."""
 
-    sign: presentation.SampleSquare
+    square: presentation.SampleSquare
     rank: int | None
     answer: RenderedAnswer
     replay: dict[str, Any]
@@ -104,29 +104,29 @@ class CompletionView:
     @property
     def finished(self) -> int:
         """How many samples finished within the budget."""
-        return sum(get_finish_time(lane.sign.row) is not None for lane in self.lanes)
+        return sum(get_finish_time(lane.square.row) is not None for lane in self.lanes)
 
     @property
     def passed(self) -> int:
         """How many of those pass the test."""
         return sum(
-            get_finish_time(lane.sign.row) is not None and lane.sign.row.verdict == PASSED for lane in self.lanes
+            get_finish_time(lane.square.row) is not None and lane.square.row.verdict == PASSED for lane in self.lanes
         )
 
     @property
     def first(self) -> Sample | None:
         """The sample that finished first; None if none finished within the budget."""
-        ends = [(end, lane.sign.row) for lane in self.lanes if (end := get_finish_time(lane.sign.row)) is not None]
+        ends = [(end, lane.square.row) for lane in self.lanes if (end := get_finish_time(lane.square.row)) is not None]
         return min(ends, key=lambda each: (each[0], each[1].index))[1] if ends else None
 
     @property
     def tokens(self) -> int:
         """Of all samples."""
-        return sum(lane.sign.row.n_tokens for lane in self.lanes)
+        return sum(lane.square.row.n_tokens for lane in self.lanes)
 
     @property
     def length_s(self) -> float:
-        """Seconds from the start of decoding to the end of its last sample; 0 without samples."""
+        """Seconds until its last sample ended, on its clock; 0 without samples."""
         return max((lane.replay["end"] for lane in self.lanes), default=0.0)
 
 
@@ -145,15 +145,15 @@ def load_completion_view(session: Session, run_id: uuid.UUID, *, chosen_first: b
     """
     run = require_completion(session, run_id)
     row = repository.load_tasks_with_samples(session, run.id, origins=True)[0]
-    signs = presentation.build_squares(row.samples)
-    ranks = presentation.rank_samples(signs)
+    squares = presentation.build_squares(row.samples)
+    ranks = presentation.rank_samples(squares)
     if chosen_first:
-        signs.sort(key=lambda sign: (not sign.chosen, ranks.get(sign.row.index, math.inf)))
-    return CompletionView(run, row, [_build_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
+        squares.sort(key=lambda square: (not square.chosen, ranks.get(square.row.index, math.inf)))
+    return CompletionView(run, row, [_build_lane(run, row, square, ranks.get(square.row.index)) for square in squares])
 
 
-def _build_lane(run: Run, row: RunTask, sign: presentation.SampleSquare, rank: int | None) -> Lane:
-    return Lane(sign, rank, build_sample_answer(run, row.task, sign.row), _build_replay(row, sign.row))
+def _build_lane(run: Run, row: RunTask, square: presentation.SampleSquare, rank: int | None) -> Lane:
+    return Lane(square, rank, build_sample_answer(run, row.task, square.row), _build_replay(row, square.row))
 
 
 def _build_replay(row: RunTask, sample: Sample) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class FirstPageAnswerCache:
 
 
 def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[AnswerSource]:
-    """What may give an answer over MIN_COMMON_TASKS tasks, the best first; of equal ones studies, then the newest.
+    """What may give an answer over MIN_COMMON_TASKS tasks, the best first; of equal ones studies, newest first.
 
     `entries` are the newest first.
     """

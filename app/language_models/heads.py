@@ -1,4 +1,4 @@
-"""Brings a trained drafter to every worker: one machine publishes the head in the database, workers fetch it by hash.
+"""Brings a trained drafter to every worker: one machine publishes the head in the database, workers fetch it.
 
 The database is the one store that all machines of a stack share. A head has some tens of megabytes, and a target has
 one, so it is small beside the samples of a few runs.

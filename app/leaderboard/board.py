@@ -49,7 +49,7 @@ class RunGroup:
 
     @property
     def in_all(self) -> int:
-        """The number of runs that were ranked, including those a filter left out."""
+        """The number of its runs; if they compare, also those filtered out."""
         return max(self.total, self.rows[0].n_in_group)
 
     @property
@@ -59,7 +59,7 @@ class RunGroup:
 
     @property
     def ranked(self) -> bool:
-        """Whether its runs finished over a whole dataset."""
+        """Whether its runs have ranks."""
         return self.run.unranked_reason is None
 
 

@@ -56,7 +56,7 @@ class BoardRow(ResponseModel):
     ranking_loss: float = Field(description="Pass@All minus Pass@First")
     first_finished_p50_s: float | None
     first_finished_p95_s: float | None
-    ms_per_token: float | None = Field(description="mean over all samples")
+    ms_per_token: float | None = Field(description="of finished samples")
     tokens_per_s: float | None = Field(description="of all samples of a task together")
     mean_acceptance_length: float | None
     seconds_per_right: float | None = Field(
@@ -188,7 +188,7 @@ COLUMNS = (
         descending=False,
         printed=True,
         about="Time per token: milliseconds from the start of the task to the end of a sample, divided by its tokens, "
-        "as in the BASS paper. The leaderboard shows the mean over all samples of a task, averaged over tasks; the "
+        "as in the BASS paper. The leaderboard shows the mean over the finished samples, averaged over tasks; the "
         "page of a run also shows the first sample to finish and the last.",
         formula="ms/token(s) = 1000 · finished(s) / tokens(s)",
     ),

@@ -32,7 +32,7 @@ class LeaderboardRow:
 
     @property
     def rank(self) -> int | None:
-        """The place of a run that is ranked: one that finished over a whole dataset."""
+        """The place; None for a run with an `unranked_reason`."""
         return self.place if self.run.unranked_reason is None else None
 
     @property
@@ -66,7 +66,7 @@ def rank_runs(
 ) -> list[LeaderboardRow]:
     """The runs of a dataset and model at `budget_s` seconds (None: each at its own budget), best Pass@First first.
 
-    Archived runs are left out unless `archived`. A finished run over a whole dataset gets a rank among
+    Archived runs are left out unless `archived`. A run without an `unranked_reason` gets a rank among
     its group (`LeaderboardEntry.group`), including runs that dataset and target leave out; ties share a
     rank. The other runs follow, ordered by their shares, with a label. Raises BadInputError for a budget not above 0.
     """

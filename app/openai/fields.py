@@ -83,7 +83,7 @@ OneOrMore = Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) i
 
 
 class StreamOptions(BaseModel):
-    """`include_usage`: a last chunk carries the usage. The others are accepted without effect."""
+    """`include_usage`: a last chunk carries the usage. The others have no effect."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -177,7 +177,7 @@ def export(run_id: uuid.UUID, query: SamplesExportQuery) -> Response:
 @require_scope(Scope.SUBMIT)
 @declare_operation({202: RunDocument})
 def cancel(run_id: uuid.UUID) -> RunDocument:
-    """Cancels a run; it ends within a second and keeps its finished samples."""
+    """Cancels a run; programs being judged end first, and samples are kept."""
     service.cancel(get_context(), run_id)
     return _load_document(run_id)
 

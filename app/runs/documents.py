@@ -94,7 +94,7 @@ class RunPage(ResponseModel):
 
 @add_columns(Sample, REST)
 class SampleDocument(ResponseModel):
-    """One sample. Times are seconds since the engine started the task; `verdict` is null until it was graded."""
+    """One sample. Times are seconds on the task's clock; `verdict` is null until it was graded."""
 
     task_id: str
     failure: str | None

@@ -27,7 +27,7 @@ SELECTOR: metrics.Selector = "mean_logprob"
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The figures and the curve of a run, over the tasks with these ids."""
+    """A run's figures, and its curve over the tasks with these ids."""
 
     figures: Figures
     curve: metrics.Curve
@@ -66,7 +66,7 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     intervals. ms_per_token_first, _last and _all are means over tasks, over the finished samples (metrics.Latency).
     tokens_per_s is all tokens over all decoding time (clock.sum_decoding_s). mean_acceptance_length counts the token
     that every round adds besides the accepted ones. first_finished_* are quantiles over tasks of the time to the first
-    finished sample. Tasks with a sandbox fault are left out and counted in tasks_sandbox_error. The clock covers
+    finished sample. Shares leave out tasks with a sandbox fault (tasks_sandbox_error). Speed and clock cover
     all finished tasks (clock.py).
     """
     decoded = [t for t in tasks if t.state == TaskState.FINISHED]
@@ -78,7 +78,7 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         tasks_selected=run.n_tasks,
         dataset_tasks=run.dataset.n_tasks,
         tasks_excluded=len(run.excluded),
-        tasks_sandbox_error=len(decoded) - len(graded),
+        tasks_sandbox_error=sum(any(s.verdict == SANDBOX_ERROR for s in t.samples) for t in decoded),
         tasks_failed=sum(t.state == TaskState.FAILED for t in tasks),
         tasks_decoded=sum(t.state in DECODED_TASK_STATES for t in tasks),
         tasks_left=len(tasks) - len(decoded),
@@ -216,7 +216,7 @@ def _compute_busy_s(run: Run, tasks: Iterable[RunTask]) -> float:
 
 
 def _select_graded(tasks: Sequence[RunTask]) -> list[RunTask]:
-    """Finished tasks on which the sandbox did not fail: only their verdicts are about the model."""
+    """Finished tasks with a verdict on every sample that is about the model, and not about the sandbox."""
     return [
         t
         for t in tasks

@@ -45,7 +45,7 @@ class SampleRow(NamedTuple):
     task: int  # position in the dataset
     index: int  # type: ignore[assignment]  # hides the method of tuples, as the attribute of Sample is called so
     finish_reason: str | None
-    finished_s: float | None  # None: not within its run's budget
+    finished_s: float | None  # None: cut off, or not known
     mean_logprob: float | None
     verdict: str | None
     n_tokens: int

@@ -123,8 +123,8 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
     asked = parse_budget(request.args.get("budget"))
     budget = min(asked or run.budget_s, run.budget_s)
     row = repository.load_task_with_samples(get_session(), run_id, task_id)
-    signs = presentation.build_squares(row.samples, budget)
-    groups = sorted(presentation.group_samples(signs), key=lambda group: group.best.sign.letter == "P")
+    squares = presentation.build_squares(row.samples, budget)
+    groups = sorted(presentation.group_samples(squares), key=lambda group: group.best.sign.letter == "P")
     show = request.args.get("show", "all")
     return render_template(
         "runs/task.html",
@@ -133,10 +133,10 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         samples=groups if "all" in request.args else groups[:TEXTS_OF_TASK],
         n_texts=len(groups),
         most_members=MEMBERS_OF_TEXT,
-        n_samples=len(signs),
+        n_samples=len(squares),
         budget=budget,
         address=format_exact(budget) if asked else None,
-        timeline=presentation.draw_task_timeline(budget, row, signs[: presentation.SQUARES_OF_TASK]),
+        timeline=presentation.draw_task_timeline(budget, row, squares[: presentation.SQUARES_OF_TASK]),
         max_samples_drawn=presentation.SQUARES_OF_TASK,
         steps=presentation.list_steps(row),
         walk=_find_neighbours(row, show, budget),

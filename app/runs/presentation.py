@@ -149,30 +149,30 @@ def build_squares(
     """The first `max_squares` samples as squares in the order they finished; those not within `budget_s` come last."""
     best = choose_sample(samples, budget_s)
     ordered = sorted(samples, key=lambda s: (not is_finished_within(s, budget_s), s.finished_s or 0.0, s.index))
-    signs = []
+    squares = []
     for sample in ordered[:max_squares]:
         end = get_finish_time_within(sample, budget_s)
         sign = choose_verdict_sign(sample.verdict, finished=is_finished_within(sample, budget_s))
         label = f"sample {sample.index}: {sign.name}"
         if end is not None:
             label += f" at {format_seconds(end)}"
-        signs.append(SampleSquare(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
-    return signs
+        squares.append(SampleSquare(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
+    return squares
 
 
-def group_samples(signs: Sequence[SampleSquare]) -> list[SampleGroup]:
+def group_samples(squares: Sequence[SampleSquare]) -> list[SampleGroup]:
     """Groups of samples with the same text, program, verdict and reason, in the order they finished."""
     found: dict[object, list[SampleSquare]] = {}
-    for s in signs:
+    for s in squares:
         row = s.row
         alike = (row.raw, row.program, s.sign, row.verdict, row.verdict_detail, row.got, row.trust)
         found.setdefault(alike, []).append(s)
     return [SampleGroup(members) for members in found.values()]
 
 
-def rank_samples(signs: Sequence[SampleSquare]) -> dict[int, int]:
+def rank_samples(squares: Sequence[SampleSquare]) -> dict[int, int]:
     """The rank of each finished sample by mean log-probability, from 1; keys are sample indices."""
-    finished = [s.row for s in signs if is_finished(s.row)]
+    finished = [s.row for s in squares if is_finished(s.row)]
     ordered = sorted(finished, key=lambda s: rank_sample(s.mean_logprob, s.index), reverse=True)
     return {sample.index: place for place, sample in enumerate(ordered, start=1)}
 
@@ -374,16 +374,16 @@ def _compute_step_shares(seconds_of: Mapping[str, float]) -> list[TaskStep]:
     ]
 
 
-def draw_task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSquare]) -> Timeline | None:
+def draw_task_timeline(budget: float, row: RunTask, squares: Sequence[SampleSquare]) -> Timeline | None:
     """From first token to end of each sample on the task's clock, in finish order; None before the task was decoded.
 
     A line marks `budget` seconds.
     """
-    if not signs or row.wall_s is None:
+    if not squares or row.wall_s is None:
         return None
     timings = [
         SampleTiming(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, get_finish_time(s.row) or row.wall_s)
-        for s in signs
+        for s in squares
     ]
     return draw_timeline(timings, budget, max(row.wall_s, *(timing.end for timing in timings)))
 

@@ -1,4 +1,4 @@
-"""Queries about runs and their tasks. Every function takes an open session and returns loaded rows."""
+"""Queries about runs and their tasks. Every function takes an open session."""
 
 from __future__ import annotations
 

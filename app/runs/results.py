@@ -28,7 +28,7 @@ class Figures(BaseModel):
     tasks_sandbox_error: int = Field(0, description="tasks left out because the sandbox failed on them")
     tasks_failed: int = 0
     tasks_decoded: int = Field(0, description="decoded tasks, graded or not, without failed and cancelled ones")
-    tasks_left: int = Field(0, description="tasks that are not finished; resuming the run decodes them")
+    tasks_left: int = Field(0, description="tasks that are not finished, which resuming would run")
     samples: int = 0
     samples_passed: int = 0
     samples_finished: int = Field(0, description="samples that ended within the budget")

@@ -53,7 +53,7 @@ def iterate_tasks(database: Database, run_id: uuid.UUID) -> Iterator[RunTask]:
 
 
 def has_taken_task(session: Session, run_id: uuid.UUID) -> bool:
-    """Whether a worker has taken a task of the run."""
+    """Whether a task of the run has left the queue."""
     taken = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state != TaskState.QUEUED).limit(1)
     return session.scalar(taken) is not None
 

@@ -1,4 +1,4 @@
-"""State changes of a run: closed, cancelled, interrupted, failed, reopened. Each is one conditional UPDATE."""
+"""State changes of a run: closed, cancelled, interrupted, failed, reopened. Each is one transaction."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ GRADING_FORMATS = REST | EXPORT | ARCHIVE
 
 
 class Sample(Identified, Base):
-    """One of the n completions of a task. Times are seconds since the engine started the task."""
+    """One of the n answers to a task. Times are seconds on the task's clock."""
 
     __tablename__ = "samples"
     __table_args__ = (

@@ -113,7 +113,7 @@ def export_(study_id: uuid.UUID, query: StudyExportQuery) -> Response:
 @require_scope(Scope.SUBMIT)
 @declare_operation({202: StudyOverview})
 def cancel(study_id: uuid.UUID) -> StudyOverview:
-    """Cancels a study; its arms end within a second and keep their finished samples."""
+    """Cancels a study; programs being judged end first, and samples are kept."""
     service.cancel(get_context(), study_id)
     return _overview(study_id)
 

@@ -48,7 +48,7 @@ class AuditSpec(TaskChoice, SampleOptions):
         min_length=1, max_length=500, description="the target without speculation, as for a run"
     )
     on: Annotated[Text, Option("With speculation", Fieldset.MODEL)] = Field(
-        min_length=1, max_length=500, description="the target with speculation; of this machine the same, see drafter"
+        min_length=1, max_length=500, description="the target with speculation; the same if this machine decodes it"
     )
     drafter: Annotated[Text, Option("Drafter", Fieldset.DECODING)] = Field(
         "sibling", max_length=500, description="of the side with speculation, if this machine decodes it"
@@ -125,7 +125,7 @@ class DecodingAudit(ResponseModel):
     on_more_likely: int = Field(description="first differences where speculation's token is the more likely one")
     off_more_likely: int
     likelihood_p: float = Field(description="of the test that both are as often the more likely one")
-    detectable_share: float = Field(description="of the more likely tokens, would be found in 80 % of the cases")
+    detectable_share: float = Field(description="share of more likely tokens of a side, found in 80 % of cases")
     pass_at_1_difference: float | None
     pass_at_1_interval: tuple[float, float] | None
     tasks_for_one_point: int | None = Field(description="tasks at which a difference of 1 point would be found")

@@ -38,7 +38,7 @@ def try_engines(ctx: Context, study_id: uuid.UUID) -> None:
     """Before the first task of a study, loads the engine of every open arm once and makes its first prompt.
 
     An arm that cannot run fails the whole study before anything is measured; one on another server
-    fails alone, unless it is the last. If the engines do not fit into memory together, or their servers run one at a
+    fails alone, except in an audit. If the engines do not fit into memory together, or their servers run one at a
     time, the arms take turns by blocks of tasks. Does nothing for a study that has begun. Raises CannotLoadError,
     WorkStoppedError.
     """

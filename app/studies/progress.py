@@ -29,7 +29,7 @@ class ArmProgress:
 
     @property
     def decoded(self) -> int:
-        """Tasks whose samples are stored, graded or not."""
+        """Decoded tasks, graded or not; no failed ones."""
         return sum(self.by_state.get(state, 0) for state in DECODED_TASK_STATES)
 
     @property

@@ -1,4 +1,4 @@
-"""Queries about studies. Every function takes an open session and returns loaded rows."""
+"""Queries about studies. Every function takes an open session."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def get_study_id(session: Session, run_id: uuid.UUID) -> uuid.UUID:
 
 def count_rivals(session: Session, run_ids: Collection[uuid.UUID]) -> int:
     """How many configurations a reader of these runs chooses between: the compared arms, if they are of
-    one, so that two of its arms are judged as in the study; else the runs themselves."""
+    one study, as the study judges them; else the runs themselves."""
     if not are_arms_of_one_study(session, run_ids):
         return len(run_ids)
     study = session.get_one(Study, get_study_id(session, next(iter(run_ids))))

@@ -223,3 +223,11 @@ def test_a_run_has_one_colour_on_the_leaderboard_on_overlays_and_at_every_budget
         assert [colour(every, f"line-{letter}") for letter in "DCBA"] == on_board
         two = world.client.get(address(runs[3], runs[1], budget=budget)).get_data(as_text=True)
         assert [colour(two, f"line-{letter}") for letter in "AB"] == [on_board[3], on_board[1]]
+
+
+def test_a_run_that_is_shown_to_be_worse_than_the_baseline_run_is_called_so(world):
+    strong, weak = (world.add_run(name, skill=skill, limit=100) for name, skill in (("strong", 0.9), ("weak", 0.1)))
+    labels = re.findall(r'<span class="sub">(better|worse)</span>', world.client.get(address(strong, weak)).text)
+    assert labels == ["worse", "worse"]
+    labels = re.findall(r'<span class="sub">(better|worse)</span>', world.client.get(address(weak, strong)).text)
+    assert labels == ["better", "better"]
