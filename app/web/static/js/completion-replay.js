@@ -135,5 +135,7 @@ export function offerReplay(isSeen) {
     moveTo(isLast ? length : Number(time.value));
   });
   panel.hidden = false;
-  if ("autoplay" in panel.dataset && !isSeen && !matchMedia("(prefers-reduced-motion: reduce)").matches) setPlaying(true);
+  if ("autoplay" in panel.dataset && !isSeen && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
+    setPlaying(true);
+  }
 }
