@@ -127,7 +127,7 @@ def _parse_endpoint(text: str) -> tuple[str, str, str]:
 
 
 def _choose_usual_arms(model: str, device: str) -> list[str]:
-    """The arms that suit a model: 8-bit weights run on a CPU only, a trained drafter where there is one."""
+    """The arms that suit a model: int8 weights run on a CPU only, a trained drafter where there is one."""
     head = (TRAINED, SIBLING_TRAINED) if trained_heads.find(model) else ()
     return [arm for arm in (*ARMS.get(model, LOOKUP_ARMS), *head) if device == "cpu" or parse_weights(arm) == "dense"]
 

@@ -5,7 +5,7 @@ Needs torch, triton, transformers and this repository, no model files and no net
 1. Kernels against the float32 reference; nothing is measured if one is wrong.
 2. Copy bandwidth and matrix-product rate of the device, as upper limits; the sweep of `bassline bench kernels`.
 3. The engine at the shape of BASS's 7.8B code model (here with grouped queries) with a 310M-shaped draft model, bf16,
-   for each batch: plain and speculative decoding, both with 8-bit weights (fp8); for the batches of --generate also
+   for each batch: plain and speculative decoding, each also in fp8; for the batches of --generate also
    transformers' generate with a static cache.
 
 Weights are random, except that embedding and output layer make the target generate a fixed permutation of its
@@ -227,7 +227,7 @@ def _build_row(done: Completion, batch: int, arm: str) -> dict[str, Any]:
 
 @torch.inference_mode()
 def _generate(target: LoadedModel, batch: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Time transformers' generate with a static cache and its default compilation; prefill does not count."""
+    """Time transformers' generate, compiled, with a static cache; prefill counts in ms/token alone."""
     model = target.model
     ids = torch.randint(1, target.vocab_size, (batch, options.context), device=target.device)
     seconds: dict[int, float] = {}

@@ -1,6 +1,6 @@
 """Is every speed that README and docs promise still true? All of them in one run, as ratios within the run.
 
-All arms of a cell decode the same HumanEval prompts in turn, answers to their end; the verdicts of the sandbox and the
+All arms of a cell decode the same HumanEval prompts in turn, mostly to their end; the verdicts of the sandbox and the
 prefix cache are measured beside them. Nothing else may run on the machine: the report has the load that was seen.
 benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part where llama-cpp-python is installed.
 

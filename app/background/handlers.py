@@ -113,7 +113,7 @@ class Handler(Protocol):
     kind: str
     queue: str = queues.EXEC
     reads_input: bool = False
-    """Whether it needs the file in `job.input`, which is dropped when the job ends."""
+    """Whether it needs the file in `job.input`, which some ends of a job drop."""
 
     def run(self, job: BackgroundJob, attempt: JobAttempt) -> dict[str, Any] | None:
         """Does the job from `attempt.cursor` on. Returns its result. A BasslineError fails it: another attempt would
@@ -140,7 +140,7 @@ class Handler(Protocol):
 
     def describe_loss(self, job: BackgroundJob) -> str:
         """What the lost workers were doing, to follow "while they"."""
-        return f"did this ({job.done} of {job.total} {job.message})".replace(" ()", "")
+        return f"did this ({f'{job.done} of {job.total} {job.message}'.strip()})"
 
 
 HANDLERS = LazyRegistry[Handler](lambda handler: handler.kind)

@@ -20,6 +20,7 @@ from app.background.leases import MAX_ATTEMPTS, has_expired, take_back
 from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
+from app.core.db.clock import build_database_time
 from app.core.db.database import call_after_commit, execute_update, log_failure
 from app.core.db.types import generate_id, get_utc_time
 from app.core.errors import ConflictError, NotFoundError
@@ -48,7 +49,7 @@ def open_job(
     arguments: Mapping[str, Any] | None = None,
     input: bytes | None = None,
 ) -> uuid.UUID:
-    """The id of a job that waits. An unfinished one with this key is reopened and resumed."""
+    """The id of an open job. An unfinished one with this key is reopened and resumed."""
     own = (BackgroundJob.kind == kind, BackgroundJob.key == key, BackgroundJob.state != JobState.FINISHED)
     row = make_job(kind, subject, key=key, arguments=arguments, input=input)
     for _ in range(MAX_ATTEMPTS):
@@ -122,7 +123,7 @@ def return_jobs_of_dead_processes(ctx: Context) -> None:
         for job in session.scalars(select(BackgroundJob).where(BackgroundJob.lease_until.is_not(None))):
             host, _, pid = (job.claimed_by or "").rpartition(":")
             if host == socket.gethostname() and pid.isdigit() and not psutil.pid_exists(int(pid)):
-                job.lease_until = get_utc_time()
+                job.lease_until = build_database_time(session)
     return_expired(ctx)
 
 

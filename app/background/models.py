@@ -49,7 +49,7 @@ class BackgroundJob(Leased, Base):
     total: Mapped[int] = mapped_column(default=0)
     message: Mapped[str] = mapped_column(Text, default="")
     arguments: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    input: Mapped[bytes | None] = mapped_column(LargeBinary, deferred=True)  # a file, until the work on it has ended
+    input: Mapped[bytes | None] = mapped_column(LargeBinary, deferred=True)  # a file, which some ends of a job drop
     cursor: Mapped[dict[str, Any]] = mapped_column(default=dict)  # where to resume
     result: Mapped[dict[str, Any] | None]
     error: Mapped[str | None] = mapped_column(Text)

@@ -1,1 +1,1 @@
-"""The commands of `bassline`, one file per word. Modules are imported only when their command is called."""
+"""The commands of `bassline`. Modules are imported only when their command is called."""

@@ -37,7 +37,7 @@ DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 @click.option("--entry-point", default="", help="function under test; default: the last one the prompt defines")
 @common.json_option
 def complete(file: str, json_file: str | None, test_file: str | None, **options: Any) -> None:
-    """Complete one prompt; samples are printed as they finish, the most likely one last.
+    """Complete one prompt; samples are printed as they finish, and ranked at the end.
 
     Example:
         echo 'def add(a, b):' | bassline complete - --n 4 --budget 5

@@ -206,7 +206,7 @@ def import_(source: str, target: str, json_file: str | None) -> None:
 def publish(target: str, json_file: str | None) -> None:
     """Store this machine's drafter of a model in the database, from which every worker of the stack fetches it.
 
-    `train` and `import` do so themselves where the database is a server. The head replaces an earlier one; tasks
+    `train` and `import` do so themselves in the stack. The head replaces an earlier one; tasks
     that are decoded from now on draft with it, tasks of runs that have begun included.
 
     Example:

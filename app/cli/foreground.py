@@ -31,7 +31,7 @@ from app.studies.schemas import StudySpec
 
 
 class UserInterruptError(BasslineError):
-    """Ctrl-C; finished samples are kept."""
+    """Ctrl-C or SIGTERM ended the wait."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ _SHOWN_FAILURES = 3
 
 
 class FromCodeProgress(PartsBar):
-    """Shows the progress in three parts: tests run, tests that pass in the sandbox, functions
+    """Shows the progress in three parts: tests run, test files run in the sandbox, functions
     checked."""
 
     def __init__(self, folder: str, limit_s: float) -> None:

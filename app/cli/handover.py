@@ -6,10 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
-from sqlalchemy.orm import Session
-
 from app.core.context import Context
-from app.core.db.clock import read_database_time
 from app.core.errors import BadInputError, UnavailableError
 from app.core.remote import target as remote
 from app.jobs.database_lock import DatabaseLock
@@ -72,12 +69,6 @@ class ServerWatch:
                 f"`bassline serve` has stopped: the {self._noun} continues when it starts again, or "
                 f"`{self._cancel_command}` cancels it"
             )
-
-
-def find_alive_workers(session: Session) -> list[Worker]:
-    """The workers with a recent heartbeat."""
-    now = read_database_time(session)
-    return [worker for worker in workers.list_workers(session) if workers.is_alive(worker, now)]
 
 
 def _make_absolute(reference: str) -> str:

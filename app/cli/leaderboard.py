@@ -38,7 +38,7 @@ def leaderboard(
         console.print("No run matches." if dataset or target else "No graded runs yet: make one with `bassline eval`.")
     groups: dict[tuple[object, ...], list[LeaderboardRow]] = {}
     for row in rows:
-        # What is not ranked stays in one table: its first column says over how many tasks each run is.
+        # What is not ranked stays in one table: its first column says why each run is not ranked.
         unranked = (row.run.dataset_sha256, row.run.device)
         groups.setdefault(row.run.group if row.run.unranked_reason is None else unranked, []).append(row)
     for members in groups.values():

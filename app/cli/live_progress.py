@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.orm import Session
 
 from app.cli.common import format_number
-from app.cli.handover import ServerWatch, find_alive_workers
+from app.cli.handover import ServerWatch
 from app.cli.progress import Bars, format_time_left
 from app.core.context import Context
 from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
@@ -24,6 +24,7 @@ from app.studies.models import Study, StudyArm
 from app.studies.repository import get_study
 from app.web.ui.units import format_count
 from app.workers.models import Worker
+from app.workers.service import find_alive_workers
 
 BEAT_S = 0.5  # between two looks at the database
 

@@ -14,7 +14,7 @@ PACE_S = 600.0  # estimates use the pace of the last ten minutes
 
 
 class Bars:
-    """Bars on a terminal, which are gone at the end; elsewhere lines. A bar has a name, facts and the time it took."""
+    """Bars on a terminal, gone at the end; elsewhere only its notes. A bar has a name, facts and the time it took."""
 
     def __init__(self) -> None:
         self._console = open_stderr()

@@ -201,11 +201,8 @@ def _count_workers(ctx: Context, session: Session) -> int:
     """The workers that decode completions; one where messages stay in this process."""
     if not ctx.broker.shared:
         return 1
-    queue, now = queues.GPU_INTERACTIVE, get_utc_time()
-    found = (
-        workers.is_alive(each, now) and workers.is_consuming(each, queue) for each in workers.list_workers(session)
-    )
-    return max(sum(found), 1)
+    consuming = (workers.is_consuming(each, queues.GPU_INTERACTIVE) for each in workers.find_alive_workers(session))
+    return max(sum(consuming), 1)
 
 
 def _find_ended_lately(session: Session, target: str) -> list[FinishedPrompt]:

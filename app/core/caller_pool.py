@@ -9,7 +9,7 @@ SHARES = 3  # the fewest callers that can fill all places
 
 
 class CallerPool:
-    """`size` places. One caller gets at most a third of them, so that nobody takes all of them."""
+    """`size` places. One caller gets at most a third of them, and at least one."""
 
     def __init__(self, size: int) -> None:
         self._size = size

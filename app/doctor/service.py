@@ -54,7 +54,7 @@ def check_database(settings: Settings) -> Iterator[Finding]:
 
 
 def check_broker(settings: Settings) -> Iterator[Finding]:
-    """Whether messages reach workers."""
+    """Whether the broker answers."""
     if settings.embedded:
         yield Finding("broker", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return

@@ -19,7 +19,7 @@ def prepare(run_id: str) -> None:
 
 @shared_task(name=queues.DECODE_TASK)
 def decode(run_task_id: str) -> None:
-    """Decodes the samples of one task."""
+    """Decodes what has the next turn."""
     _handle(queues.DECODE_TASK, run_task_id)
 
 

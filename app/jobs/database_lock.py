@@ -65,7 +65,7 @@ class DatabaseLock:
         )
 
     def owner(self) -> str:
-        """The process that has the lock, as text; empty if none has it."""
+        """Who took the lock last, as text; empty once they released it."""
         return self._path.read_text().strip() if self._path and self._path.exists() else ""
 
     def release(self) -> None:

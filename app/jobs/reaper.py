@@ -52,7 +52,7 @@ def describe_loss(session: Session, row: RunTask, run: Run, step: WorkStep) -> s
     """The error of a job that lost its last worker.
 
     A worker reports itself before and after it loads a model (decode_job.prepare_engine), and a run has a time of start
-    once its first task is decoded.
+    once its first task is begun.
     """
     if step is WorkStep.GRADE:
         return GRADING_LOST
@@ -81,9 +81,9 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
 
 
 def make_reaper_thread(ctx: Context, *, pinned_only: bool = False) -> RepeatingThread:
-    """The thread that sweeps at once, for what the last process left, then at intervals; and deletes old data.
+    """The thread that sweeps at once, for what the last process left, then at intervals.
 
-    It has no other work, so no long job keeps lost ones waiting.
+    It deletes old data too, unless it is `pinned_only`. It has no other work, so no long job keeps lost ones waiting.
     """
     deleted_at = -math.inf
 
@@ -92,7 +92,7 @@ def make_reaper_thread(ctx: Context, *, pinned_only: bool = False) -> RepeatingT
         if ctx.stopping.is_set():
             return None
         reap(ctx, pinned_only=pinned_only)
-        if time.monotonic() - deleted_at > RETENTION_INTERVAL_S:
+        if not pinned_only and time.monotonic() - deleted_at > RETENTION_INTERVAL_S:
             retention.delete_expired(ctx)
             deleted_at = time.monotonic()
         return ctx.settings.reap_interval_s
@@ -185,7 +185,7 @@ def return_expired_of_run(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
-    """Returns expired jobs to their queue. They end after the third attempt, or if the run was cancelled."""
+    """Returns expired jobs to their queue; after a third attempt, or to decode a cancelled run, they end."""
     now = get_utc_time()
     with ctx.database.read() as session:
         expired = session.execute(
@@ -202,17 +202,17 @@ def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
             for row, run, task_id in expired
             if (error := _return_expired_job(ctx, session, row, run, task_id, now)) is not None
         }
-    # None of their tasks was ever decoded: the next one would only cost three more workers.
+    # None of their tasks was ever begun: the next one would only cost three more workers.
     recover_each(lost, lambda run_id: transitions.fail_run(ctx, run_id, Failure.WORKER_LOST, lost[run_id]))
 
 
 def _return_expired_job(
     ctx: Context, session: Session, row: RunTask, run: Run, task_id: str, now: dt.datetime
 ) -> str | None:
-    """Releases one expired job. Returns its error if its workers died before any task of the run was decoded."""
+    """Releases one expired job. Returns its error if its workers died before the run began decoding."""
     step = next(step for step in WorkStep if step.working == row.state)
     state, error, failure, finished_at = step.waiting, row.error, row.failure, None
-    if step is WorkStep.DECODE and run.cancel_requested_at is not None:
+    if run.cancel_requested_at is not None:
         state, finished_at = TaskState.CANCELLED, now
     elif row.attempt >= MAX_ATTEMPTS:
         state, failure, finished_at = TaskState.FAILED, Failure.WORKER_LOST, now

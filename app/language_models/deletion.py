@@ -7,13 +7,13 @@ from sqlalchemy import ColumnElement, distinct, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.core.context import Context
-from app.core.db.types import Base, get_utc_time
+from app.core.db.types import Base
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import OPEN_RUN_STATES
 from app.language_models import cached
 from app.web.http.schemas import ResponseModel
 from app.web.ui.units import format_count
-from app.workers.service import is_alive, list_workers
+from app.workers.service import find_alive_workers
 from decoding.drafters.registry import DRAFTERS
 from decoding.models.errors import ModelError
 
@@ -77,9 +77,7 @@ def delete_model(ctx: Context, reference: str) -> DeletedModel:
 
 def _find_obstacle(session: Session, reference: str) -> str | None:
     """What needs the model now, and the remedy; None if nothing does."""
-    for worker in list_workers(session):
-        if not is_alive(worker, get_utc_time()):
-            continue
+    for worker in find_alive_workers(session):
         if reference in (*worker.loaded, worker.loading):
             return f"is in the memory of {worker.name}: end this worker first"
     runs = Base.metadata.tables["runs"]

@@ -10,7 +10,6 @@ from itertools import groupby
 from flask import Blueprint, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
-from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import Scope
 from app.language_models import cached, deletion, drafters, heads
@@ -18,7 +17,6 @@ from app.language_models.drafters import DrafterSpeed
 from app.web.http.request_context import get_context, get_session
 from app.web.http.security import require_scope
 from app.workers import service as workers
-from app.workers.service import is_alive
 
 PLAIN = "none"
 _ORDER = (PLAIN, "sibling", "trained", "sibling+trained")
@@ -86,7 +84,7 @@ def delete_model(slug: str) -> Response | tuple[str, int]:
 
 
 def _render_models(fault: str = "") -> str:
-    alive = [worker for worker in workers.list_workers(get_session()) if is_alive(worker, get_utc_time())]
+    alive = workers.find_alive_workers(get_session())
     cache = cached.read_cache(get_context().settings.cache_dir)
     return render_template(
         "language_models/index.html",

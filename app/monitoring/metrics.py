@@ -73,7 +73,7 @@ def _collect_backlog(session: Session, now: dt.datetime) -> Iterator[Metric]:
         "grade": compute_longest_wait_s(session, WorkStep.GRADE, now),
     }
     yield _build_gauge("bassline_queue_age_seconds", "how long the longest waiting job has waited", "step", waits)
-    alive = sum(workers.is_alive(worker, now) for worker in workers.list_workers(session))
+    alive = len(workers.find_alive_workers(session))
     yield GaugeMetricFamily("bassline_workers_alive", "worker processes heard of within a minute", value=alive)
 
 

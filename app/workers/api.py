@@ -7,7 +7,7 @@ import datetime as dt
 from flask import Blueprint
 from pydantic import Field
 
-from app.core.db.types import get_utc_time
+from app.core.db.clock import read_database_time
 from app.web.http.operations import declare_operation
 from app.web.http.paging import PageQuery, split_list
 from app.web.http.request_context import get_session
@@ -47,6 +47,6 @@ class WorkerPage(ResponseModel):
 def index(query: PageQuery) -> WorkerPage:
     """The processes that decode and judge, as they last reported themselves."""
     page, following = split_list(service.list_workers(get_session()), query, lambda worker: worker.name)
-    now = get_utc_time()
+    now = read_database_time(get_session())
     documents = [WorkerDocument.from_row(worker, alive=service.is_alive(worker, now)) for worker in page]
     return WorkerPage(workers=documents, next=following)

@@ -43,6 +43,12 @@ def is_alive(worker: Worker, now: dt.datetime) -> bool:
     return worker.stopped_at is None and (now - worker.last_seen_at).total_seconds() <= ALIVE_S
 
 
+def find_alive_workers(session: Session) -> list[Worker]:
+    """The workers with a recent heartbeat, by the clock of the database, which wrote it."""
+    now = read_database_time(session)
+    return [worker for worker in list_workers(session) if is_alive(worker, now)]
+
+
 def is_crashing_repeatedly(worker: Worker, now: dt.datetime) -> bool:
     """Whether the last processes of its node died early, and this one is as young."""
     return worker.crashes >= MAX_CRASHES and now - worker.started_at < STEADY

@@ -112,6 +112,14 @@ def test_the_embedded_form_sweeps(ctx, monkeypatch):
     assert swept == [ctx]
 
 
+def test_an_eval_deletes_nothing_of_others(ctx, monkeypatch):
+    deletions = []
+    monkeypatch.setattr(retention, "delete_expired", deletions.append)
+    for pinned_only, expected in ((True, 0), (False, 1)):
+        reaper.make_reaper_thread(ctx, pinned_only=pinned_only)._action()
+        assert len(deletions) == expected
+
+
 def test_the_embedded_form_sweeps_again_after_the_interval(ctx, monkeypatch):
     monkeypatch.setattr(reaper, "RETENTION_INTERVAL_S", 0.0)
     swept = []

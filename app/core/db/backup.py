@@ -72,7 +72,7 @@ def restore_backup(database: Database, file: Path, progress: Progress, *, replac
     """Replaces the content of the database by the backup's, whole or not at all. Nothing else may use the database.
 
     Raises BadInputError for a file that is not a backup, or is one of another kind of database or of a schema that
-    this version does not know; ConflictError for a database that has rows, unless `replace`, or is in use.
+    this version does not know; ConflictError for rows without `replace`; it or UnavailableError if in use.
     """
     backup = _read_backup(database, file)
     if not replace and (table := _find_table_with_rows(database)):

@@ -39,7 +39,7 @@ def upgrade(database: Database, revision: str = "head") -> None:
 
 
 def downgrade(database: Database, revision: str) -> None:
-    """Runs the migrations down to `revision` ("base" empties the schema). Raises UnavailableError as `upgrade` does."""
+    """Runs the migrations down to `revision` ("base" empties the schema). Raises UnavailableError if it is refused."""
     with _begin_changes(database) as connection:
         command.downgrade(_build_config(connection), revision)
 

@@ -21,7 +21,7 @@ def clean_name(text: str) -> str:
 
 
 DisplayName = Annotated[Text, AfterValidator(clean_name)]
-"""The name that somebody gives to a run, a study, an arm or a load test; empty for none."""
+"""The name that somebody gives to a run, a study, an arm or a dataset; empty for none."""
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _FOR_SURROGATES = "\N{REPLACEMENT CHARACTER}\N{VARIATION SELECTOR-15}"
 _STAND_INS = {"\0": "\N{SYMBOL FOR NULL}\N{VARIATION SELECTOR-15}"}

@@ -43,7 +43,7 @@ class Event:
 class EventBus(Protocol):
     """Publishes events of a run and reads them from any point. Events serve live views only: no result depends on them.
 
-    So neither method raises when the stream's server is unreachable: publishing does nothing, reading returns [].
+    So no method raises when the stream's server is unreachable: publishing does nothing, reading returns [].
     """
 
     def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> bool:

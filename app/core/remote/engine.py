@@ -262,7 +262,7 @@ def _plan_exchanges(server: ServerConnection, profile: ServerProfile, request: R
 
 def derive_seed(seed: int, index: int) -> int:
     """The seed of a sample with a request of its own: no two samples of a task share one, and runs
-    with different seeds share none. Every server takes 31 bits."""
+    with seeds below 2**21 share none. Servers take 31 bits."""
     return (seed * 1024 + index) % 2**31
 
 

@@ -12,14 +12,14 @@ from decoding.request import RequestError
 
 def require_answering(target: str) -> None:
     """Raises BadInputError unless something answers at the endpoint of an `openai:` target, takes the key, and has
-    OpenAI's pages there. Ask only for a target that may be used: this sends a request."""
+    no models below /v1 instead. Ask only for an allowed target: this sends a request."""
     try:
-        run_in_own_loop(_require_pages(parse_target(target)))
+        run_in_own_loop(_require_answer(parse_target(target)))
     except (RemoteServerError, RequestError) as error:
         raise BadInputError(f"target: {error}", "target") from None
 
 
-async def _require_pages(target: RemoteTarget) -> None:
+async def _require_answer(target: RemoteTarget) -> None:
     async with ServerConnection(target) as server:
         models, _ = await server.fetch_page(f"{server.address}/models")
         if models or target.base_url.endswith("/v1"):  # some have no such page

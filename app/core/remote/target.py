@@ -32,7 +32,7 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 @dataclass(frozen=True, slots=True)
 class RemoteTarget:
-    """A model by the name its server knows, the address that ends in `/v1`, fields for every request, and the model
+    """A model by the name its server knows, the address, mostly with `/v1`, fields for every request, and the model
     whose tokenizer counts tokens where the server does not."""
 
     model: str

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 
 def measure_before_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
-    """Measures if this process has not done so for the run, or has decoded EVERY_S of it since.
+    """Measures if this process has not done so for the run, or EVERY_S of it was decoded since.
 
     Raises LostClaimError.
     """

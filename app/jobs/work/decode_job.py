@@ -234,7 +234,7 @@ def build_task_prompt(engine: Engine, run: Run, task: PlainTask) -> tuple[prompt
 
 
 def prepare_engine(ctx: Context, run: Run) -> Engine:
-    """The run's engine, loaded if this thread holds another.
+    """The run's engine, loaded unless this thread holds it.
 
     Raises CannotLoadError, WorkStoppedError while this process waits for a server that it starts, and PromptError for a
     mode that the model is known not to have without being loaded.

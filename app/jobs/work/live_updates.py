@@ -96,7 +96,7 @@ class LiveUpdates:
         self._is_heard = True
 
     def __call__(self, updates: Sequence[Update]) -> None:
-        """Takes the updates of a round, and publishes if the interval has passed."""
+        """Takes a round's updates; publishes at intervals, and texts as they end."""
         for u in updates:
             self._samples.setdefault(u.index, SampleProgress()).add(u)
             self._changed.add(u.index)

@@ -1,4 +1,4 @@
-"""Maps errors to HTTP: RFC 9457 problem details under /api, a page elsewhere. No other module does."""
+"""Maps errors to HTTP: RFC 9457 problem details under /api, a page elsewhere. /v1 has its own form."""
 
 from __future__ import annotations
 

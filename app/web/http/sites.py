@@ -24,7 +24,7 @@ def is_own_path(target: str) -> bool:
 def refuse_other_sites(request: Request) -> None:
     """Raises ForbiddenError for a change requested by a page of another site.
 
-    Checks each of three headers that is present; programs send none of them. Browsers without Sec-Fetch-Site send
+    Checks Sec-Fetch-Site, and Origin or else Referer; programs send neither. Browsers without Sec-Fetch-Site send
     Origin, or Referer if they omit Origin.
     """
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):

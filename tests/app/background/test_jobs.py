@@ -183,3 +183,8 @@ def test_the_page_cancels_and_says_why_it_does_not(ctx):
     assert "the job is cancelled" in again.get_data(as_text=True).lower()
     with ctx.database.read() as session:
         assert session.scalars(select(BackgroundJob.state)).all() == [JobState.CANCELLED]
+
+
+def test_lost_work_is_named_without_empty_brackets_or_blanks():
+    assert CountWords().describe_loss(BackgroundJob(done=1, total=3, message="")) == "did this (1 of 3)"
+    assert CountWords().describe_loss(BackgroundJob(done=1, total=3, message="words")) == "did this (1 of 3 words)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 
 from app.core.broker import queues
 from app.workers import service
@@ -40,3 +41,11 @@ def test_a_list_of_models_ends_where_its_column_does(ctx, engine):
     for i in range(9):
         ctx.engines.get(EngineConfig(target=f"./{i}{'x' * 200}"), lambda: engine)
     assert len(reported(ctx)) == MODEL_LENGTH
+
+
+def test_a_worker_is_alive_by_the_clock_of_the_database(ctx, monkeypatch):
+    """The clock of a web process may be ahead."""
+    service.report(ctx)
+    monkeypatch.setattr(service, "get_utc_time", lambda: dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
+    with ctx.database.read() as session:
+        assert [worker.name for worker in service.find_alive_workers(session)] == [ctx.worker_name]
