@@ -21,6 +21,7 @@ from app.runs.repository import get_run
 from app.workers.models import Worker
 from app.workers.service import compute_silence_limit
 from tests.integration.waiting import wait_for
+from tests.thorough import thorough
 
 ROOT = Path(__file__).parents[2]
 EVAL = """
@@ -70,7 +71,7 @@ def look(ctx, run_id) -> tuple:
         return run.state, run.measured.tasks, run.measured.tasks_left, run.curve and run.curve.n_tasks
 
 
-@pytest.mark.parametrize("foreground", [False, True])
+@pytest.mark.parametrize("foreground", [thorough(False), True])
 def test_a_killed_run_has_its_figures_and_its_curve_after_the_next_start(ctx, killed, foreground):
     assert look(ctx, killed) == (RunState.RUNNING, 0, 0, None)
     with EmbeddedWorkers(ctx, "any", pinned_only=foreground):

@@ -57,7 +57,7 @@ def test_one_message_decodes_all_tasks_and_the_run_is_finished_but_not_ranked(ct
         assert (run.state, run.figures.pass_first) == (RunState.FINISHED, 1.0)
         assert "--throughput" in run.command.split()
         (row,) = rank_runs(LeaderboardCache().read(session))
-        assert (row.rank, row.run.label) == (None, "throughput")
+        assert (row.rank, row.run.unranked_reason) == (None, "throughput")
 
 
 def test_a_request_that_the_engine_refuses_fails_alone(ctx, prepared):

@@ -238,7 +238,7 @@ def test_what_cannot_be_decoded_is_refused_with_the_reason(name: str, loaded: Lo
 
 
 def test_state_outside_the_cache_is_found_without_being_declared(loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compatibility, "_require_known_states", lambda _: None)
+    monkeypatch.setattr(compatibility, "_require_known_states", lambda _, is_known: None)
     with pytest.raises(IncompatibleModelError, match="does not decode here as it does alone"):
         fitted(loaded, random_model(REFUSED["recurrent_gemma"][0]))
 

@@ -102,6 +102,7 @@ def test_only_a_prompt_quantizes_its_tokens_however_many_a_round_has(length, qua
     assert not seen
 
 
+@pytest.mark.thorough
 def test_drafts_change_no_text(
     quantized: PreTrainedModel, loaded: Callable[..., LoadedModel], engine: Callable[..., Engine]
 ) -> None:

@@ -17,6 +17,7 @@ from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
 from kernels.registry import BACKENDS
 from tests.decoding.conftest import CUDA
+from tests.thorough import thorough
 
 pytest.importorskip("triton")
 PROMPTS = list(range(1, 20)), list(range(30, 33))  # two pages and one, each with room at its end
@@ -72,7 +73,7 @@ def test_a_forward_does_not_see_what_its_pages_held_before(runner: ModelRunner) 
 
 @torch.inference_mode()
 @pytest.mark.parametrize("runner", CAPTURED, indirect=True)
-@pytest.mark.parametrize("scatters_by_kernel", [True, False])
+@pytest.mark.parametrize("scatters_by_kernel", [True, thorough(False)])
 def test_a_captured_round_does_not_see_what_pages_held_before(runner: ModelRunner, scatters_by_kernel: bool) -> None:
     """Its rows are padded past the end of their pages, and one row is idle."""
     if not scatters_by_kernel:

@@ -41,6 +41,7 @@ def test_which_configuration_at_3_seconds(first_page):
     expect(row.get_by_role("cell").first).to_have_text("sibling, n = 1")
 
 
+@pytest.mark.thorough
 def test_how_much_time_a_share_of_the_tasks_takes(first_page):
     study(first_page)
     times = first_page.get_by_role("region", name="Time for a share of the tasks")
@@ -48,6 +49,7 @@ def test_how_much_time_a_share_of_the_tasks_takes(first_page):
     expect(times.get_by_role("row", name=re.compile("^80 %"))).to_contain_text("not reached within 14 s")
 
 
+@pytest.mark.thorough
 def test_what_one_more_second_is_worth(first_page):
     study(first_page)
     expect(first_page.locator(".scores").first).to_contain_text("+5 points")
@@ -60,6 +62,7 @@ def test_what_speculation_gains(first_page):
     expect(gains.get_by_role("row", name=re.compile("14 s")).first).to_contain_text("+37 (+16 to +58)")
 
 
+@pytest.mark.thorough
 def test_more_than_two_runs_task_by_task(first_page):
     first_page.get_by_role("link", name="Leaderboard").click()
     first_page.get_by_role("link", name="Compare task by task").first.click()

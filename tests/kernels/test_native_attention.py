@@ -222,6 +222,7 @@ def test_a_compiler_s_error_is_one_sentence(empty_cache: Path, monkeypatch: pyte
     assert not list((empty_cache / "kernels").iterdir())
 
 
+@pytest.mark.thorough
 def test_a_damaged_library_is_compiled_again(empty_cache: Path) -> None:
     program = "from kernels.native_attention import require_native; import torch; require_native(torch.device('cpu'))"
     subprocess.run([sys.executable, "-c", program], check=True)  # in a process of its own: this one loads a name once

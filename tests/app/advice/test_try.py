@@ -34,6 +34,7 @@ from tests.evaluation.from_code.source.test_uploaded import pack_tar
 from tests.evaluation.from_code.wheels import build_wheels
 from tests.fakes import RecordingBroker
 from tests.integration.waiting import wait_for
+from tests.thorough import thorough
 
 SHOP = '''
 def clamp(value, low, high):
@@ -87,7 +88,7 @@ def asking_for_tokens(ctx):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["folder", "archive"])
+@pytest.mark.parametrize("source", [thorough("folder"), "archive"])
 def test_from_the_form_to_the_report(ctx, project, tmp_path, monkeypatch, source):
     ctx.make_grader = partial(SandboxGrader, (), partial(read_project_archive, ctx.database))
     form = {"target": ["smollm2-135m"], "n": "2", "budget_s": "5", "minutes": "1"}

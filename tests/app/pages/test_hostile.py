@@ -93,7 +93,7 @@ def test_the_policy_allows_nothing_inline(world):
 def test_templates_hold_no_inline_script_or_style(template):
     source = template.read_text(encoding="utf-8")
     assert not re.search(r"\sstyle\s*=", source)
-    assert not re.search(r"<style|\son\w+\s*=|javascript:", source)
+    assert not re.search(r"<style|\son\w+\s*=(?!=)|javascript:", source)
     assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", source))
     assert "| safe" not in source
     assert "http://" not in source

@@ -82,7 +82,7 @@ def test_measured_tasks_read_as_stored_ones(world, run_id):
     with world.context.database.read() as session:
         measured, stored = load_tasks_without_texts(session, run_id), load_tasks_with_samples(session, run_id)
         names = ("run_task_id", "index", "n_tokens", "mean_logprob", "finish_reason", "finished_s", "n_rounds",
-                 "n_accepted", "verdict", "trust", "calls")  # fmt: skip
+                 "n_accepted", "verdict", "trust")  # fmt: skip
         assert [row.position for row in measured] == list(range(N_TASKS))
         for light, whole in zip(measured, stored, strict=True):
             assert (light.id, light.task.task_id, light.state, light.wall_s) == (
