@@ -80,7 +80,7 @@ class Engine:
 
         `graphs` runs rounds as CUDA graphs; by default on a GPU with attention backends that support them. On a CPU,
         where tests ask for it, a graph is replayed by running its work again. `kv_bytes` is the memory for keys and
-        values, taken when it is loaded; by default most of what is free. `page_size` is the tokens of a page of it.
+        values, on a GPU taken at once; by default most of what is free. `page_size` is the tokens of a page of it.
         """
         self.config = config
         self.target = target

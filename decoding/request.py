@@ -146,7 +146,7 @@ class Round:
 
     started_s: float
     n_rows: int  # rows that carried the samples
-    n_verified: int  # tokens that went through the target for them
+    n_verified: int  # pending and draft tokens of these rows
     n_emitted: int  # tokens gained over all samples
     drafted: tuple[int, ...]  # draft tokens of each sample
     accepted: tuple[int, ...]  # how many of them were accepted

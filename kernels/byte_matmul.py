@@ -27,7 +27,7 @@ def byte_matmul(
     (M, K), N = x.shape, len(weight)
     assert x.is_contiguous()
     assert weight.is_contiguous()
-    # Every program reads all of `x`: for more rows, fewer programs.
+    # Each program reads rows of `x`: for more rows, fewer programs.
     block_m = 32 if M > 16 and x.element_size() == 2 else 16
     block_n = 2 * block_m
     out = x.new_empty(M, N)

@@ -31,7 +31,7 @@ from kernels.rows import NO_TOKEN, RaggedRows
 
 _COUNTS = (5, 4, 1, 3, 2, 5)
 _PAGE_SIZE = 16  # tokens
-# Slots in a pool of 4 pages: within one, its last, the first of another; two that are padding, and one past the pool.
+# Slots in a pool of 4 pages: within one, the last of one, a first one; two that are padding, and one past the pool.
 _SLOTS = (1, 2 * _PAGE_SIZE - 1, 3 * _PAGE_SIZE, -1, -_PAGE_SIZE, 4 * _PAGE_SIZE)
 _ROLE, _OTHER_ROLE = 0, 3
 LAYER_KERNELS = ("rms_norm", "rotary", "silu_mul")

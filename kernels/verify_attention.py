@@ -325,7 +325,7 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     )
     query_position = tl.load(position_ptr + token, mask=is_query, other=0)
 
-    # Blocks are divided by the row's own length, so that every split has work at any length.
+    # Blocks are divided by the row's own length, so that short rows are split as well.
     blocks_each = tl.cdiv(tl.cdiv(end - begin, BLOCK_N), n_splits)
     start = begin + part * blocks_each * BLOCK_N
     stop = tl.minimum(start + blocks_each * BLOCK_N, end)

@@ -68,7 +68,7 @@ def make_empty_distribution(n: int, width: int, device: torch.device) -> Distrib
 
 
 def join_distributions(parts: Sequence[tuple[torch.Tensor, Distribution]], n: int) -> Distribution:
-    """Return `n` distributions from parts that each name their rows (int64 indices); rows in no part have no mass."""
+    """Return `n` distributions from parts that each name their rows (index or mask); rows in no part have no mass."""
     device = parts[0][1].ids.device
     joined = make_empty_distribution(n, max(part.width for _, part in parts), device)
     for rows, part in parts:

@@ -18,7 +18,7 @@ from decoding.state.proposal import Proposal
 from kernels.upload import upload
 
 
-class BlockDrafts(DraftSampler[BlockRunner, BlockGraphs]):
+class BlockSampler(DraftSampler[BlockRunner, BlockGraphs]):
     """Draws the tokens of a block, by one pass of the head."""
 
     @property

@@ -60,7 +60,7 @@ class BlockRunner:
 
     @property
     def read_by_target(self) -> list[int]:
-        """How many tokens of each row the target has read: all but the last."""
+        """How many tokens of each row the target has read."""
         return self.target.cache.lens
 
     def embed(self, tokens: torch.Tensor) -> torch.Tensor:

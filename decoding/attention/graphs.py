@@ -97,7 +97,7 @@ class Graphs(ABC, Generic[Runner]):
 
     @property
     def shapes(self) -> list[Any]:
-        """What is captured, by its rows first."""
+        """The captured shapes, (rows, ..)."""
         return list(self._works)
 
     @abstractmethod

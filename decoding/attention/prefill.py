@@ -62,7 +62,7 @@ class PrefillPart:
         self._readable = readable
 
     @property
-    def n_left(self) -> int:
+    def n_readable(self) -> int:
         """The tokens that can be read now."""
         end = self._end if self._readable is None else min(self._end, self._readable())
         return max(end - self._at, 0)
@@ -74,7 +74,7 @@ class PrefillPart:
 
     @property
     def _n_next(self) -> int:
-        return next((end - start for start, end in split_span(self._at, self._at + self.n_left, self._chunk)), 0)
+        return next((end - start for start, end in split_span(self._at, self._at + self.n_readable, self._chunk)), 0)
 
     @property
     def rest_s(self) -> float:
@@ -105,7 +105,7 @@ class Prefill:
     @property
     def _left(self) -> Sequence[PrefillPart]:
         """The parts from the one whose turn it is."""
-        return tuple(dropwhile(lambda each: not each.n_left, self._readings))
+        return tuple(dropwhile(lambda each: not each.n_readable, self._readings))
 
     @property
     def is_done(self) -> bool:

@@ -50,7 +50,7 @@ def attend_by_pytorch(
 def _attend_rows(
     tokens: torch.Tensor,  # [N, Hq, D], packed
     key: torch.Tensor,  # [P, Hkv, page_size, D]
-    value: torch.Tensor,  # [P, Hkv, page_size, D]
+    value: torch.Tensor,  # [P, Hkv, size, Dv]
     layout: Layout,
     mask: torch.Tensor,  # [R, 1, M, L]
     scale: float,
@@ -123,14 +123,14 @@ def check_supported(
 
 
 class MaskStore:
-    """The additive masks of one forward, built once per window size and part and shared by all layers."""
+    """The additive masks of one forward, built once per window size, group and part, and shared by all layers."""
 
     def __init__(self) -> None:
-        self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
+        self._masks: dict[tuple[int, int, int | None], torch.Tensor] = {}
 
     def get(self, layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
         """Return [R, 1, M, L], with M = g * T rounded up: 0 for keys that a query attends to, -inf for others."""
-        key = id(layout), window  # of a forward, which keeps it
+        key = id(layout), group, window  # the layout is of a forward, which keeps it
         if key not in self._masks:
             self._masks[key] = self._build(layout, group, window, dtype)
         return self._masks[key]

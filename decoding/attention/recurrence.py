@@ -10,7 +10,7 @@ it is. In a forward over a `RecurrentCache` the layers call our functions instea
     Mamba-2                    mamba2_chunk_scan              Granite 4 H, Bamba, Falcon-H1, Nemotron-H, Zamba2
     Mamba                      mamba_selective_scan           Jamba
 
-Without such a cache, and in other copies of the model, transformers' functions run.
+Without such a cache, and in other models of its class, transformers' functions run.
 """
 
 from __future__ import annotations

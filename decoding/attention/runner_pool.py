@@ -12,7 +12,7 @@ import torch
 
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.backends import OWN, get_backend
-from decoding.attention.block_drafts import BlockDrafts
+from decoding.attention.block_drafts import BlockSampler
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.draft_graphs import DraftGraphs
@@ -48,7 +48,7 @@ class Runners:
     """
 
     target: TargetRunner
-    draft: DraftRunner | BlockDrafts | None
+    draft: DraftRunner | BlockSampler | None
     memory: MemoryAccount
 
     @property
@@ -73,7 +73,7 @@ class _Drafting(NamedTuple):
 
     make_runner: Callable[[ModelRunner, int], ModelRunner | BlockRunner]
     graphs: Callable[..., DraftGraphs | BlockGraphs]
-    drafts: Callable[..., DraftRunner | BlockDrafts]
+    drafts: Callable[..., DraftRunner | BlockSampler]
 
 
 class RunnerPool:
@@ -112,7 +112,7 @@ class RunnerPool:
             self._drafting = _Drafting(
                 lambda target, _: BlockRunner(head, target, costs.prompts[-1], self._pools[-1]),
                 BlockGraphs,
-                BlockDrafts,
+                BlockSampler,
             )
         self._kept: Runners | None = None
         self._is_in_use = False
@@ -234,7 +234,7 @@ class RunnerPool:
         self._drop_failed()
 
     def _drop_failed(self) -> None:
-        """Drop graphs none of which could be captured, with the caches that were kept for them."""
+        """Drop the graphs of a model if none could be captured, the target's with all others."""
         if not any(graphs.all_failed for graphs in self._graphs):
             return
         self._has_dropped = True

@@ -91,7 +91,7 @@ class TargetRunner:
     def verify(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:
         """Return what each sample of each row draws, in order; the caller commits.
 
-        Reads the device once in graphs. All log-probabilities of a draw are NaN where logits were not numbers.
+        All log-probabilities of a draw are NaN where logits were not numbers.
         """
         if self.graphs is not None:
             assert all(len(row.samples) == 1 for row in rows)

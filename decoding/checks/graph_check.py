@@ -10,7 +10,7 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import draw_gumbel
 from decoding.acceptance.sampling import to_distributions_nosync
-from decoding.attention.block_drafts import BlockDrafts
+from decoding.attention.block_drafts import BlockSampler
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftSteps
@@ -72,7 +72,7 @@ def _check_shapes(
     prompts: Sequence[Sequence[int]],
     check: Callable[[Any, Sequence[Sequence[int]], Any], str | None],
 ) -> str | None:
-    """Check all shapes, the largest first, with one row fewer than the shape has, so that padding is checked too."""
+    """Check all shapes, the largest first, with one row fewer if it has over two, so that padding is checked too."""
     try:
         rows = [prompts[r % len(prompts)] for r in range(_count_rows(graphs, runners, prompts))]
         _start_rows(runners, rows, len(prompts))
@@ -165,7 +165,7 @@ def _check_block(graphs: BlockGraphs, rows: Sequence[Sequence[int]], shape: Shap
     for r, length in enumerate(before):
         runner.cache.rewind(r, length)
     first = [n + 1 for n in runner.read_by_target]
-    steps = BlockDrafts(runner, graphs.rule).run_blocks(pending, unread, lengths)
+    steps = BlockSampler(runner, graphs.rule).run_blocks(pending, unread, lengths)
     return _compare_draws(graphs, steps, proposal.device_tokens, first, seeds, sampling)
 
 

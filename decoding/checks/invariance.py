@@ -25,7 +25,7 @@ class _Batch(NamedTuple):
     own: int = 0
 
 
-_LENGTH = 250  # 17 new tokens read more slots than one does
+_LENGTH = 380  # 17 new tokens pass slot 384, where every backend reads further; one does not
 _ALONE = _Batch((_LENGTH,), (1,))
 _BATCHES = (
     _Batch((_LENGTH,), (2,)),

@@ -100,7 +100,7 @@ class TableLength(_WholeDraftPolicy):
         self._profile = profile
 
     def choose_limit(self, n_rows: int, n_samples: int) -> int:
-        """Return the best length of the profiled batch size nearest to the number of unfinished samples."""
+        """Return the best length of the profiled batch size nearest to the number of samples in rows."""
         return self._profile.get_best_length(n_samples)
 
 

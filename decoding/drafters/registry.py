@@ -11,7 +11,7 @@ from decoding.request import RequestError
 from decoding.suggest import find_nearest
 
 if TYPE_CHECKING:
-    from decoding.attention.block_drafts import BlockDrafts
+    from decoding.attention.block_drafts import BlockSampler
     from decoding.attention.draft_runner import DraftRunner
     from decoding.drafters.answers import AnswerIndex
     from decoding.drafters.base import Drafter
@@ -97,7 +97,7 @@ def parse_drafter(text: str) -> DrafterSpec:
 
 
 def make_drafter(
-    spec: DrafterSpec, runner: DraftRunner | BlockDrafts | None, answers: AnswerIndex, choice: RowSelector
+    spec: DrafterSpec, runner: DraftRunner | BlockSampler | None, answers: AnswerIndex, choice: RowSelector
 ) -> Drafter:
     """Return a new drafter for one batch; `runner` runs the draft model or the head, if `spec` names one.
 
@@ -109,7 +109,7 @@ def make_drafter(
     return LookupFirst(first, others[0], choice) if others else first
 
 
-def _make(entry: DrafterEntry, runner: DraftRunner | BlockDrafts | None, answers: AnswerIndex) -> Any:
+def _make(entry: DrafterEntry, runner: DraftRunner | BlockSampler | None, answers: AnswerIndex) -> Any:
     kind = resolve_name(entry.path)
     if entry.has_runner:
         return kind(runner)

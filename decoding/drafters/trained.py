@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from decoding.attention.block_drafts import BlockDrafts
+from decoding.attention.block_drafts import BlockSampler
 from decoding.attention.prefill import Prefill
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
@@ -15,7 +15,7 @@ class TrainedDrafter:
 
     draws_tokens = True
 
-    def __init__(self, drafts: BlockDrafts) -> None:
+    def __init__(self, drafts: BlockSampler) -> None:
         self._drafts = drafts
 
     def start(self, row_index: int, row: Row, source: int | None) -> Prefill:

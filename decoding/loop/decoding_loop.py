@@ -1,4 +1,4 @@
-"""All batches of an engine: each has runners and a policy of its own, and keeps what it taught for the next ones."""
+"""All batches of an engine: each takes runners and makes a policy; what they teach is kept for the next."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class InOrderIntake:
         has_free_place: Callable[[], bool],
         fits_beside_others: Callable[[RequestState], bool],
     ) -> None:
-        """A request is taken if there is room for one of its samples, and joins if there is memory for its prompt."""
+        """A request is taken if there is room for one of its samples, and joins if it fits beside the others."""
         self._incoming = enumerate(requests)
         self._model = model
         self._has_free_place = has_free_place

@@ -123,7 +123,7 @@ class Scheduler:
         )
 
     def _admit(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
-        """Prefill a request's prompt in chunks; yield requests that end meanwhile, itself if no round fits."""
+        """Prefill a request's prompt in chunks; yield requests that end meanwhile, perhaps itself."""
         batch = self._batch
         prefill, n_chunks = batch.admit(state), 0
         while not prefill.is_done:

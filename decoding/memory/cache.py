@@ -130,7 +130,7 @@ class RaggedCache(Cache):
         self.gathers = gathers
         size = pool.page_size
         width = min(pool.n_pages, pool.n_pages if max_tokens is None else count_pages(max_tokens, size))
-        # One more, so that the padding of a captured round is in sight at the end of a row.
+        # One more: the padding of a captured round may lie past the end of a row.
         self.table = PageTable(max_rows, width + 1, device)
         self._rows: list[_RowPages] = []
         self._layout: Layout | None = None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAGE_SIZE = {"cpu": 64, "cuda": 16}
 """The tokens of a page. On a CPU a chunk of a prefill fills one."""
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-# What a pool on a CPU keeps when it is idle, so that the next request finds memory that the system has already given.
+# An idle pool on a CPU that takes no more keeps all of it, so that the next request finds memory already given.
 _KEPT_BYTES = 64 * 2**20
 
 BufferSpecs = Mapping[Hashable, torch.Tensor]

@@ -23,7 +23,7 @@ class NoSourceError(ModelError):
 
 
 class WrongHashError(NoSourceError):
-    """A file does not have the expected sha256; it was deleted."""
+    """A file does not have the expected sha256."""
 
 
 class NoSpaceError(ModelError):
@@ -47,7 +47,7 @@ class NotCausalError(ModelError):
 
 
 class IncompatibleModelError(ModelError):
-    """A model whose logits in the engine differ from its own forward."""
+    """A model that the engine does not decode as it does alone."""
 
 
 class NoMemoryError(ModelError):
@@ -55,7 +55,7 @@ class NoMemoryError(ModelError):
 
 
 class TokenizerMismatchError(ModelError):
-    """Target and draft model use one id for different tokens."""
+    """Target and draft model have different tokenizers."""
 
 
 def get_first_line(error: Exception) -> str:

@@ -110,7 +110,7 @@ def verify(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgres
 
 
 def remove(slug: str, cache_dir: Path | str | None = None) -> int:
-    """Remove a model's folder of the cache and its unfinished download; return the bytes that they took.
+    """Remove all that the cache has of a model but for `incoming/`; return the bytes that it took.
 
     A user's own folder or GGUF file, and what is in `incoming/`, stay. Raises `ModelError` while another process
     fetches the model, and where it cannot be removed.

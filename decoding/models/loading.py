@@ -48,7 +48,7 @@ def load(
     """Fetch the model `ref` unless it is in the cache, load it on `device`, and return it.
 
     `dtype` auto is bfloat16 where the device multiplies it, else float32 (float16 on older GPUs). `attention` names a
-    function of transformers' `AttentionInterface`; None is the model's default. Code from a repository runs only if
+    function of transformers' `AttentionInterface`; None: one that is right. Code from a repository runs only if
     the operator listed its commit (`trusted_code.py`). Raises `ModelError`.
     """
     trusted = is_trusted(registry.resolve(ref))

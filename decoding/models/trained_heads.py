@@ -78,7 +78,7 @@ def find(target: str) -> HeadRecord | None:
 
 
 def list_heads() -> list[HeadRecord]:
-    """Return all heads of this machine, by the names of their targets. Those with damaged records are left out."""
+    """Return all heads of this machine, in the order of their folders. Those with damaged records are left out."""
     records = []
     for path in sorted(get_heads_folder().glob(f"*/{RECORD}")):
         if path.parent.name.startswith("."):  # it is being stored

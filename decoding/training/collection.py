@@ -76,7 +76,7 @@ def choose_fitting_prompts(
 
 @dataclass
 class Collection:
-    """Fills shards with what `target` answers to `statements`, an iterator that always starts over."""
+    """Fills shards with what `target` answers to `statements`, which yields the same each time."""
 
     target: LoadedModel
     taps: Sequence[int]

@@ -20,7 +20,7 @@ class Plan:
 
     `weights` are the target's while it writes the text, decided before the first shard.
 
-    Give `hours` for as much as fits into them, or `tokens` and `epochs` for exactly that much; either pair is None.
+    Give `hours` for as much as fits into them, or `tokens` and `epochs` for at least that much; the other is None.
     """
 
     target: str

@@ -38,7 +38,7 @@ def list_installed_folders() -> list[Path]:
 def generate_statements(folders: Sequence[Path], seed: int) -> Iterator[Statement]:
     """Yield statements from the Python files in some folders, in an order that depends on `seed` alone.
 
-    Every second function of a file gives its signature with its docstring, the others one sentence, as in MBPP. The
+    Every second function gives its signature with its docstring, the others one sentence, as in MBPP. The
     same docstring is used once.
     """
     files = sorted({file for folder in folders for file in folder.rglob("*.py") if not _SKIPPED & set(file.parts)})

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from decoding.acceptance.registry import make_rule
-from decoding.attention.block_drafts import BlockDrafts
+from decoding.attention.block_drafts import BlockSampler
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
@@ -21,20 +21,20 @@ TEXTS = [list(range(40, 60)), list(range(20, 27))]
 WARM = SamplingParams(1.0, top_p=1.0)
 
 
-def drafting(target: LoadedModel, head: LoadedHead, max_tokens: tuple[int, int] = (64, 64)) -> BlockDrafts:
+def drafting(target: LoadedModel, head: LoadedHead, max_tokens: tuple[int, int] = (64, 64)) -> BlockSampler:
     """The head beside its target, which has read all of both texts but their last tokens.
 
     `max_tokens` are the tokens that the rows may get.
     """
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=head.head.shape.taps)
-    drafts = BlockDrafts(BlockRunner(head, runner), make_rule("maximal"))
+    drafts = BlockSampler(BlockRunner(head, runner), make_rule("maximal"))
     for slot, (text, capacity) in enumerate(zip(TEXTS, max_tokens, strict=True)):
         runner.start(slot, text[:-1], capacity).finish()
         drafts.start(slot, text, None).finish()
     return drafts
 
 
-def draft(drafts: BlockDrafts, lengths: list[int], seed: int = 0) -> Proposal:
+def draft(drafts: BlockSampler, lengths: list[int], seed: int = 0) -> Proposal:
     return drafts.draft([text[-1] for text in TEXTS], lengths, [seed, seed + 1], [WARM, WARM])
 
 

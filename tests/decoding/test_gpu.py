@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from decoding.attention.block_drafts import BlockDrafts
+from decoding.attention.block_drafts import BlockSampler
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.checks.graph_check import find_error
@@ -189,7 +189,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
         monkeypatch.setattr(kind, name, watched)
 
     monkeypatch.setattr(torch.Tensor, "tolist", read)
-    for kind, name in ((TargetRunner, "verify"), (DraftRunner, "draft"), (BlockDrafts, "draft")):
+    for kind, name in ((TargetRunner, "verify"), (DraftRunner, "draft"), (BlockSampler, "draft")):
         watch(kind, name)
     return found
 
