@@ -305,8 +305,9 @@ def _summarize(exchanges: Sequence[Exchange], counters: Mapping[str, float]) -> 
     themselves takes precedence, because others may use the server too."""
     samples: list[Sample] = [receiver.sample for exchange in exchanges for receiver in exchange.receivers]
     ended_s = max(sample.finished_s or 0.0 for sample in samples)
-    # The wait for a server that is too busy is the user's, and not the model's.
-    waited_s = min(exchange.waited_s for exchange in exchanges)
+    # The wait for a server that is too busy is the user's, and not the model's. One that the deadline ended is known
+    # only after its samples have ended.
+    waited_s = min(ended_s, *(exchange.waited_s for exchange in exchanges))
     wall_s = max(ended_s - waited_s, 0.0)
     prefill_s = min((s.first_token_s - waited_s for s in samples if s.first_token_s is not None), default=wall_s)
     usages = [exchange.usage for exchange in exchanges if exchange.usage is not None]

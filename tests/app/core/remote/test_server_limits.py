@@ -80,7 +80,7 @@ def test_a_busy_server_that_asks_to_wait_beyond_the_deadline_costs_the_budget_an
     assert [(s.text, s.finish_reason) for s in done.samples] == [("", "deadline")] * 2
     assert n_requests == 1
     assert took_s < 15  # a busy machine's; the server asks for 20
-    assert 0.3 < done.waited_s <= done.samples[0].finished_s
+    assert 0.3 < done.waited_s <= max(s.finished_s for s in done.samples)
 
 
 def test_a_busy_server_is_asked_again_only_while_there_is_time():
