@@ -185,7 +185,7 @@ def return_expired_of_run(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
-    """Returns expired jobs to their queue; after a third attempt, or to decode a cancelled run, they end."""
+    """Returns expired jobs to their queue; after a third attempt, or of a cancelled run, they end."""
     now = get_utc_time()
     with ctx.database.read() as session:
         expired = session.execute(
