@@ -28,8 +28,8 @@ from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
 from decoding.memory.pages import BufferSpecs, PagePool
 from decoding.memory.store import KVStore, MemoryAccount
 from decoding.models.loaded import LoadedModel
-from decoding.models.threads import use_threads_for
 from decoding.models.trained_heads import LoadedHead
+from decoding.models.weight_formats import use_threads_for
 
 # What each model keeps of earlier prompts: about 20,000 tokens of qwen2.5-coder-0.5b in bf16, 9,000 of the 1.5b.
 _IDLE_BYTES = 256 * 2**20

@@ -9,7 +9,7 @@ from decoding.checks import calibration
 from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.costs.verify import SIZES, VerifyCost, measure_verify_cost
 from decoding.models.loaded import LoadedModel
-from decoding.models.threads import use_threads_for
+from decoding.models.weight_formats import use_threads_for
 from decoding.request import Calibration
 
 # The most rows of a verify that is timed.

@@ -22,7 +22,7 @@ from decoding.loop.intake import EarliestDeadlineIntake, InOrderIntake, Intake
 from decoding.loop.scheduler import Outcome, Scheduler
 from decoding.loop.step import Decoder
 from decoding.models.loaded import LoadedModel
-from decoding.models.threads import use_threads_for
+from decoding.models.weight_formats import use_threads_for
 from decoding.request import OnBatchUpdate, Request, ShouldCancelRequest
 
 _MakeIntake = Callable[[Scheduler], Intake]

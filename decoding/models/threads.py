@@ -11,11 +11,9 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 import torch
-
-from decoding.models.weight_formats import FORMATS
 
 
 class _Outside(threading.local):
@@ -53,11 +51,6 @@ def use_all_threads() -> Iterator[None]:
         yield
     finally:
         _set(n=1, outside=n)
-
-
-def use_threads_for(weights: str) -> AbstractContextManager[None]:
-    """Let PyTorch use one thread beside ONNX Runtime's, and all its threads elsewhere, while the context lasts."""
-    return use_one_thread() if FORMATS[weights].uses_one_thread else use_all_threads()
 
 
 def count_threads() -> int:

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import torch
     from transformers import PreTrainedModel
 
@@ -94,3 +96,10 @@ class _Fp8(WeightFormat):
 
 
 FORMATS: dict[str, WeightFormat] = {"dense": _Dense(), "int8": _Int8(), "fp8": _Fp8()}
+
+
+def use_threads_for(weights: str) -> AbstractContextManager[None]:
+    """Let PyTorch use one thread beside ONNX Runtime's, and all its threads elsewhere, while the context lasts."""
+    from decoding.models.threads import use_all_threads, use_one_thread
+
+    return use_one_thread() if FORMATS[weights].uses_one_thread else use_all_threads()
