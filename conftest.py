@@ -8,6 +8,10 @@ from collections.abc import Callable
 import pytest
 import torch
 
+# A GPU machine has only what decoding needs.
+pytest_plugins = ["tests.app.world"] if importlib.util.find_spec("flask") else []
+"""Fixtures of databases that are made once for all tests of a process."""
+
 if not torch.cuda.is_available():  # Triton reads this when a kernel is defined
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
@@ -60,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _compile_each_template_once(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Every application compiles its templates again, which takes a fifth of a test that asks for one page."""
-    if importlib.util.find_spec("flask") is None:  # a GPU machine has only what decoding needs
+    if importlib.util.find_spec("flask") is None:
         return
     from flask import Flask  # noqa: PLC0415
     from jinja2 import FileSystemBytecodeCache  # noqa: PLC0415
