@@ -5,6 +5,11 @@ import importlib.util
 import os
 from collections.abc import Callable
 
+# As in the service: both say how many threads compute and how idle ones wait, before torch and numpy ask for it.
+import decoding  # noqa: F401
+import evaluation  # noqa: F401
+
+# isort: split
 import pytest
 import torch
 
@@ -27,6 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
     known = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
     settings.register_profile("busy machine", usual, max_examples=examples, **known)
     settings.load_profile("busy machine")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Matrices this small only wait for each other on several threads."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -58,12 +58,6 @@ def in_graphs(target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.Monke
         each.model.set_attn_implementation(before)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> None:
-    """Matrices this small only wait for each other on several threads."""
-    torch.set_num_threads(1)
-
-
 def skip_where_products_depend_on_the_batch(dtype: torch.dtype) -> None:
     """PyTorch 2.11 brings a oneDNN that, with AVX2 only, sums the last one to three tokens of six in another order."""
     has_avx512 = torch.cpu.get_capabilities().get("avx512_f")
