@@ -66,6 +66,26 @@ def _patch_triton_once_for_each_launch() -> None:
     interpreter._patch_lang, interpreter._LangPatchScope.restore = patch_once, restore_and_forget
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _interpret_triton_faster(pytestconfig: pytest.Config) -> None:
+    """Triton's interpreter makes a table of types for each value, and computes every sum of integers twice.
+
+    The second time, for an overflow, which a GPU does not look for either; a thorough run does.
+    """
+    from triton.runtime import interpreter  # noqa: PLC0415
+
+    get_dtype, known = interpreter._get_np_dtype, {}
+
+    def get_known_dtype(dtype: object) -> object:
+        if dtype.name not in known:
+            known[dtype.name] = get_dtype(dtype)
+        return known[dtype.name]
+
+    interpreter._get_np_dtype = get_known_dtype
+    if pytestconfig.option.markexpr:
+        interpreter.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first: a long file that begins last would leave one of two workers idle."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}

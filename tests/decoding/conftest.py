@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, 
 
 from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
+from decoding.costs import verify
 from decoding.drafters import registry
 from decoding.engine import Engine
 from decoding.memory.cache import RaggedCache
@@ -32,6 +33,12 @@ GRAPHS_ATTENTION = NAMES["ragged" if CUDA else "reference"]
 def device() -> torch.device:
     """Where tiny models run: a GPU where there is one."""
     return torch.device("cuda" if CUDA else "cpu")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _measure_few_verifies() -> None:
+    """Each engine times forty verifies to predict a round, a seventh of these tests' time: here it times six."""
+    verify.SIZES, verify._REPEATS = (1, 8, 16), 1
 
 
 @pytest.fixture(autouse=True)
