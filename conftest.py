@@ -1,5 +1,6 @@
 """What holds for all tests: kernels run in Triton's interpreter where there is no GPU, and slow files come first."""
 
+import contextlib
 import gc
 import importlib.util
 import os
@@ -38,6 +39,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def _one_thread() -> None:
     """Matrices this small only wait for each other on several threads."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compile_native_attention_once() -> None:
+    """Many tests have a cache of their own, in which the first of each process would compile it again."""
+    from kernels.availability import KernelError  # noqa: PLC0415
+    from kernels.native_attention import require_native  # noqa: PLC0415
+
+    with contextlib.suppress(KernelError):
+        require_native(torch.device("cpu"))
 
 
 @pytest.fixture(scope="session", autouse=True)
