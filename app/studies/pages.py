@@ -19,7 +19,7 @@ from app.runs.failed_samples import count_failed_samples
 from app.runs.forms import parse_budget, parse_margin
 from app.runs.labels import assign_series, get_run_numbers, list_setting_words, shorten_labels
 from app.runs.quiet import QUIET_LIMIT_S
-from app.studies import documents, forms, report, repository, service
+from app.studies import audit, audit_tables, documents, forms, report, repository, service
 from app.studies.analysis import AnalysisCache, StudyAnalysis
 from app.studies.documents import require_measured_budget
 from app.studies.loading import has_unloaded_reference, load_reference_studies
@@ -275,8 +275,6 @@ def _is_resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bo
 
 def _list_audit_tables(study: Study) -> list[TextTable]:
     """What an audit has found once it has ended; nothing for another study."""
-    from app.studies import audit, audit_tables  # noqa: PLC0415 (imports scipy, which takes a second)
-
     if study.state in OPEN_RUN_STATES or not audit.is_audit(study):
         return []
     try:

@@ -233,12 +233,12 @@ def test_a_backup_of_no_database_makes_none(bassline, tmp_path, monkeypatch):
     assert not (tmp_path / "saved").exists()
 
 
-def test_the_backup_of_another_kind_of_database_is_refused(bassline, tmp_path, database, sqlite_template):
+def test_the_backup_of_another_kind_of_database_is_refused(bassline, tmp_path, database, migrated):
     file = tmp_path / "other"
     if database.is_sqlite:
         file.write_bytes(b"PGDMP")
     else:
-        shutil.copy(sqlite_template, file)
+        shutil.copy(migrated, file)
     refused = bassline("db", "restore", file)
     assert refused.exit_code == 2
     assert "is a backup of" in refused.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ def downgrade(database: Database, revision: str) -> None:
         command.downgrade(_build_config(connection), revision)
 
 
+@cache
 def get_newest_revision() -> str:
-    """The newest revision of the code."""
+    """The newest revision of the code. Alembic compiles all migrations to find it."""
     revision = ScriptDirectory.from_config(_build_config(None)).get_current_head()
     assert revision is not None
     return revision

@@ -21,6 +21,7 @@ from app.doctor import machine, service
 from app.doctor.finding import Finding, run_check
 from app.monitoring import health
 from decoding.models import fetch, manifest
+from kernels.cache import cache_folder
 from tests.integration.servers import Postgres, Redis, free_port
 
 pytestmark = pytest.mark.slow
@@ -93,6 +94,7 @@ def cached_demo(tmp_path_factory) -> Path:
     )
     manifest.write(info, place)
     assert fetch.find_cached(demo.ref, folder)
+    (folder / "kernels").symlink_to(cache_folder() / "kernels")  # compiled: that takes longer than all tests here
     return folder
 
 
