@@ -84,15 +84,8 @@ def check_workers(settings: Settings) -> Iterator[Finding]:
 def _check_schema(at: str | None, head: str, *, upgraded_at_start: bool) -> Finding:
     if at == head:
         return Finding("schema", "ok", at)
-    if at is not None and migrate.is_too_old(at):
-        return Finding(
-            "schema",
-            "fail",
-            f"{at} is older than what this version upgrades",
-            f"{UPGRADE[:-1]} of {migrate.LAST_WITH_OLDER} first.",
-        )
     if at is not None and not migrate.is_known(at):
-        return Finding("schema", "fail", f"{at} is newer than this version's {head}", "Install the newer Bassline.")
+        return Finding("schema", "fail", f"{at} is of another version, not this one's {head}", "Install that version.")
     what = f"{at or 'empty'}, this version needs {head}"
     if upgraded_at_start:
         return Finding("schema", "warn", f"{what}: the next start upgrades it", f"Make a copy first. {UPGRADE}")

@@ -83,33 +83,25 @@ def test_a_backup_brings_back_what_was_there(database, bassline, tmp_path):
 
 
 def test_an_older_backup_replaces_a_newer_schema_and_can_be_upgraded(database, bassline, tmp_path):
-    migrate.downgrade(database, migrate.FIRST)
+    migrate.downgrade(database, "0033")
     assert bassline("db", "backup", tmp_path / "old").exit_code == 0
     migrate.upgrade(database)
     restored = bassline("db", "restore", tmp_path / "old")
     assert "(schema 0033, " in restored.output
     assert "run `bassline db upgrade` next" in restored.output
-    assert migrate.get_current_revision(database) == migrate.FIRST
+    assert migrate.get_current_revision(database) == "0033"
     migrate.upgrade(database)
     assert migrate.get_current_revision(database) == migrate.get_newest_revision()
 
 
-@pytest.mark.parametrize(
-    ("schema", "sentence"), [("9999", "newer than"), ("0032", "this version reads 0033 and newer")]
-)
-def test_a_backup_with_a_schema_that_this_version_cannot_read_is_refused(
-    database, bassline, tmp_path, schema, sentence
-):
-    set_schema(database, schema)
-    try:
-        assert bassline("db", "backup", tmp_path / "saved").exit_code == 0
-    finally:
-        set_schema(database, migrate.get_newest_revision())
+def test_a_backup_with_a_schema_that_this_version_cannot_read_is_refused(database, bassline, tmp_path):
+    set_schema(database, "9999")
+    assert bassline("db", "backup", tmp_path / "saved").exit_code == 0
+    set_schema(database, migrate.get_newest_revision())
     add_user(database, "ada", 1)
     refused = bassline("db", "restore", tmp_path / "saved", "--replace")
     assert refused.exit_code == 2
-    assert f"has schema {schema}" in refused.output
-    assert sentence in refused.output
+    assert "has schema 9999, which this version does not know" in refused.output
     assert names(database) == ["ada"]
 
 

@@ -97,16 +97,10 @@ def _read_backup(file: Path) -> Backup:
     schema = _read_schema(file)
     if schema is None:
         raise BadInputError(f"{file} holds no database of Bassline: it has no schema version", "file")
-    if migrate.is_too_old(schema):
-        raise BadInputError(
-            f"{file} has schema {schema}, and this version reads {migrate.FIRST} and newer: restore it with "
-            f"{migrate.LAST_WITH_OLDER} and upgrade it there",
-            "file",
-        )
     if not migrate.is_known(schema):
         raise BadInputError(
-            f"{file} has schema {schema}, newer than {migrate.get_newest_revision()}, the newest here: restore it with "
-            "the version of Bassline that made it",
+            f"{file} has schema {schema}, which this version does not know (its newest is "
+            f"{migrate.get_newest_revision()}): restore it with the version of Bassline that made it",
             "file",
         )
     return Backup(file, schema, file.stat().st_size)
