@@ -11,7 +11,7 @@ from typing import Any
 
 from app.core.remote.target import is_remote
 from benchmarks import _load_client
-from benchmarks._load_client import Client, QueueWatch, Reply
+from benchmarks._load_client import Client, Reply
 from benchmarks._load_figures import MeasuredService
 from benchmarks._load_grading import Judge
 from benchmarks._load_remote import RemoteClient, load_engine
@@ -22,7 +22,6 @@ from evaluation.load_metrics import build_point
 LOADING_S = 600.0  # for the model
 BUSY_S = 2.0  # after a refusal that does not say when to come again
 REQUEST_FAULTS = range(400, 500)
-NO_QUEUE = QueueWatch()
 MACHINE = ("device", "device_name", "cpu", "cpu_count", "platform")
 
 
@@ -157,7 +156,7 @@ class LoadTest:
         lost = self._start_watching_others()
         replies, elapsed = client.send_when_due(requests, progress)
         self._windows_left -= 1
-        self._settle(rate, replies, self._options.duration, elapsed, lost(), client.queue)
+        self._settle(rate, replies, self._options.duration, elapsed, lost())
 
     def _start_watching_others(self) -> Callable[[], float | None]:
         """Returns a function: the share that others took since, None elsewhere."""
@@ -171,13 +170,10 @@ class LoadTest:
         window_s: float,
         elapsed_s: float,
         lost_to_others: float | None,
-        queue: QueueWatch = NO_QUEUE,
     ) -> None:
         asked = self._judge.judge_replies(replies)
         found = build_point(asked, rate, self._options.budget, window_s, elapsed_s)
-        found = replace(
-            found, lost_to_others=lost_to_others, server_queue_s=queue.mean_s, server_waiting_max=queue.most_waiting
-        )
+        found = replace(found, lost_to_others=lost_to_others)
         for reply in replies:
             if reply.fault:
                 # A refusal says how many wait, which differs each time.

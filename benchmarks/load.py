@@ -31,7 +31,7 @@ from app.core.remote.target import is_remote, parse_target
 from app.datasets.service import require_dataset, to_evaluation_task
 from app.runs.schemas import MAX_N
 from benchmarks._load_client import count_prompts, shuffle_tasks
-from benchmarks._load_figures import build_row, build_sentences, compute_figures, draw_quality
+from benchmarks._load_figures import build_row, build_sentences, compute_figures
 from benchmarks._load_grading import Judge
 from benchmarks._load_run import LoadRefusedError, LoadTest
 from benchmarks._load_service import ServiceError, serve_own
@@ -112,9 +112,6 @@ def _print_report(options: argparse.Namespace, load: LoadTest, report: LoadRepor
             f"{len(load.prompts)}, {options.duration:g} s per rate; shares with 95 % intervals, times in seconds"
         )
         print_table(report.rows)
-        print("\nPass@First by requests per second:")
-        for line in draw_quality(load.measured):
-            print(line)
         for line in (*build_sentences(load.measured), *load.faults):
             print(line)
 
