@@ -13,7 +13,7 @@ from benchmarks import load
 from tests.app.stub_server import DONE, choice, event, serve_stub, tokens
 
 ANSWER = "    return 1\n"
-WORDS = ("--rates", "4,8", "--duration", "1", "--budget", "0.5", "--n", "2", "--name", "theirs")
+WORDS = ("--rates", "4,8", "--duration", "1", "--budget", "0.5", "--n", "2")
 
 
 @pytest.fixture(autouse=True)
@@ -32,13 +32,13 @@ def test_a_remote_server_is_loaded_directly(tmp_path):
         assert load.main(["--target", target, *WORDS, "--json", str(file)]) == 0
         sent = [body for body in stub.bodies if body["max_tokens"] == 256]
     report = json.loads(file.read_text())
-    (found,) = report["load_tests"]
-    assert [(p["rate"], p["requests"], p["answered"], p["failed"]) for p in found["points"]] == [
+    idle, *loaded = report["points"]
+    assert [(p["rate"], p["requests"], p["answered"], p["failed"]) for p in loaded] == [
         (4, 4, 4, 0), (8, 8, 8, 0),
     ]  # fmt: skip
-    assert len(sent) == 4 + 8 + found["settings"]["prompts"] + 1  # both rates, idle, and warming up
+    assert len(sent) == 4 + 8 + idle["requests"] + 1  # both rates, idle, and warming up
     assert {body["n"] for body in sent} == {2}
-    assert found["settings"]["device"] == "remote"
+    assert report["device"] == "remote"
 
 
 def test_requests_are_sent_together_and_one_that_fails_is_counted(tmp_path, capsys):
@@ -56,7 +56,7 @@ def test_requests_are_sent_together_and_one_that_fails_is_counted(tmp_path, caps
     words = ("--rates", "3", "--duration", "1", "--budget", "20", "--n", "1")
     with serve_stub(answer_together) as stub:
         assert load.main(["--target", f"openai:m@{stub.url}", *words, "--json", str(file)]) == 0
-    (point,) = json.loads(file.read_text())["load_tests"][0]["points"]
+    _, point = json.loads(file.read_text())["points"]
     assert (point["requests"], point["answered"], point["failed"]) == (3, 2, 1)
     assert "not answered: " in capsys.readouterr().out
 
