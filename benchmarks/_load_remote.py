@@ -20,6 +20,7 @@ from decoding.models.errors import ModelError
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from evaluation.prompting import Prompt, PromptError
 
+
 @dataclass(frozen=True)
 class RemoteClient(Client):
     """Asks the server of an `openai:` target; `engine` knows what the server takes."""

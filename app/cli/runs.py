@@ -177,7 +177,7 @@ def resume(run: str, json_file: str | None) -> None:
     help="also write a report for a pull request; - for stdout",
 )
 @common.json_option
-def compare(  # noqa: PLR0913 (click hands each option over by itself)
+def compare(
     reference: str,
     other: str,
     budget: float | None,
