@@ -33,11 +33,6 @@ COMMAND = "Command"
 """The label of the command that repeats a study."""
 
 
-def format_heading(document: StudyDocument) -> str:
-    """The name of the study and its state."""
-    return f"{document.study.name} ({document.study.state})"
-
-
 def list_facts(document: StudyDocument) -> list[tuple[str, str]]:
     """What the study is, as label and value."""
     study = document.study
