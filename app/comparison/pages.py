@@ -28,7 +28,7 @@ from app.web.ui.charts import comparison
 from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw_comparison, find_slider_budgets
 from app.web.ui.display import FAILURE_SIGNS
 from app.web.ui.units import format_brief_seconds, format_exact
-from evaluation.inference import mcnemar
+from evaluation.significance import mcnemar
 from evaluation.verdicts import FAILURES
 
 OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}

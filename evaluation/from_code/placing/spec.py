@@ -46,7 +46,7 @@ class FunctionPlacement:
     form: str = CALLS
 
     def build_program(self, answer: str, method: str = "") -> str:
-        """The complete program with an answer in its module; ENTRY is the function, or `method` of what holds it."""
+        """The complete program with an answer in its module; ENTRY is PlacedAnswer's `method`, else its `form`."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
         load, inside = build_loader(*_PARTS)
         placed = f"{inside}.PlacedAnswer(json.loads({json.dumps(content)!r}), {answer!r})"
