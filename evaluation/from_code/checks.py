@@ -20,6 +20,7 @@ from evaluation.from_code.calls.observe import (
 )
 from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
 from evaluation.from_code.mutants import Mutant
+from evaluation.from_code.oversights import ORDER
 from evaluation.from_code.placing.module_runner import MAX_MESSAGE
 from evaluation.from_code.placing.tree_equality import agrees
 from evaluation.from_code.reasons import ExcludedError
@@ -49,6 +50,12 @@ class MutationScore:
 
     mutants: tuple[Mutant, ...]
     survivors: tuple[Mutant, ...]
+
+    def drop_unclear(self) -> MutationScore:
+        """The score without survivors that may well do the same as the original."""
+        unclear = {mutant for mutant in self.survivors if mutant.operator == ORDER}
+        kept = ([each for each in group if each not in unclear] for group in (self.mutants, self.survivors))
+        return MutationScore(*map(tuple, kept))
 
     def to_json(self, is_weak: bool) -> dict[str, Any]:
         """What a dataset says of the test."""

@@ -100,7 +100,7 @@ def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> 
 
 def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any) -> Any:
     test = f"def check(candidate):\n    return candidate({json.dumps(command)!r})\n"
-    job = SandboxJob(program.placement.build_program(program.definition, method), ENTRY, "", test)
+    job = SandboxJob(program.placement.build_program(program.definition, method, compiles=True), ENTRY, "", test)
     result = run_without_sandbox_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
         raise UnobservableError(f"{result.status}: {result.detail}")

@@ -9,6 +9,7 @@ from textwrap import indent
 
 from evaluation.from_code.checks import MutationScore
 from evaluation.from_code.mutants import Mutant, build_mutants
+from evaluation.from_code.oversights import ORDER
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.from_code.source.find import ProjectFunction
@@ -53,12 +54,15 @@ def choose_varied_tests(tests: Sequence[str], limit: int) -> list[str]:
     return [test for _, _, test in sorted(ranked)][:limit]
 
 
-def choose_tests(judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction) -> CheckedTests:
+def choose_tests(
+    judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, all_killed: bool = False
+) -> CheckedTests:
     """The tests that judge answers to a function; `spec.tests` are those that pass, best first.
 
-    Raises ExcludedError where they miss too much.
+    Raises ExcludedError where they miss too much; with `all_killed` where they miss any mutant.
     """
-    faulty = build_mutants(function.node, MAX_MUTANTS, function.owner)
+    every = build_mutants(function.node, MAX_MUTANTS, function.owner)
+    faulty = [mutant for mutant in every if mutant.operator != ORDER]
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
     empty = list_trivial_variants(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
@@ -74,10 +78,11 @@ def choose_tests(judge: ProjectJudge, spec: ProjectTests, function: ProjectFunct
         return program in left and _passes_tests(judge, spec, function.module.source, tests, program)
 
     survivors: list[Mutant] = []
+    allowed = 0 if all_killed else _count_allowed_survivors(len(faulty))
     for mutant in faulty:
-        if len(survivors) <= _count_allowed_survivors(len(faulty)) and passes(mutant.source):
+        if len(survivors) <= allowed and passes(mutant.source):
             survivors.append(mutant)
-    if len(survivors) > _count_allowed_survivors(len(faulty)):
+    if len(survivors) > allowed:
         raise ExcludedError("has tests that miss more than a fifth of its mutants", f"{len(tests)} tests")
     for text in empty:
         if passes(text):

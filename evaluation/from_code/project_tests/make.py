@@ -24,14 +24,20 @@ from evaluation.verdicts import Trust
 JUDGE = "tests"
 
 
-def make_task_from_tests(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> TaskResult:
-    """The task of one function, checked, or the reason why there is none."""
+def make_task_from_tests(
+    suite: ProjectSuite, work: BuildContext, function: ProjectFunction, all_killed: bool
+) -> TaskResult:
+    """The task of one function, checked, or the reason why there is none; `all_killed`: nobody wants it with weak
+    tests."""
     return make_task_from_row(
-        function, lambda: _build_row(suite, work, function), reason="has code that is nested too deep to change"
+        function,
+        lambda: _build_row(suite, work, function, all_killed),
+        reason="has code that is nested too deep to change",
     )
 
 
-def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
+def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunction, all_killed: bool) -> dict[str, Any]:
+    spec, facts = suites.choose_function_tests(suite, work.project, work.recording.covering, function, all_killed)
     cases = _list_recorded_cases(work, function)
     context = work.options.context
     called = list_called_examples(function, work.recording)
@@ -40,7 +46,6 @@ def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunctio
     untold = [each for each in constants if not each.is_in(told)]
     examples = fairness.choose_examples(cases, function, untold)
     prompt = build_prompt(work.project, function, context, LINES_BEFORE, examples, called)
-    spec, facts = suites.choose_function_tests(suite, work.project, work.recording.covering, function)
     assert suite.judge is not None
     unstated = list(map(str, fairness.list_unstated(suite.judge, spec, function, untold, cases, examples)))
     if not examples and not ast.get_docstring(function.node):

@@ -161,9 +161,10 @@ def _run_each_once(
 
 
 def choose_function_tests(
-    suite: ProjectSuite, project: Project, covering: CallsByTest, function: ProjectFunction
+    suite: ProjectSuite, project: Project, covering: CallsByTest, function: ProjectFunction, all_killed: bool = False
 ) -> tuple[ProjectTests, dict[str, Any]]:
-    """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError.
+    """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError, with `all_killed`
+    also for tests that miss any mutant.
 
     Tests that read private attributes ask for one way of doing it, so they judge only where there are no others.
     """
@@ -185,7 +186,7 @@ def choose_function_tests(
         line=function.node.lineno,
         tests=tuple(tests),
     )
-    found = checks.choose_tests(suite.judge, spec, function)
+    found = checks.choose_tests(suite.judge, spec, function, all_killed)
     return replace(spec, tests=found.tests, writes=found.writes), {
         "tests": len(found.tests),
         **found.score.to_json(bool(found.score.survivors)),

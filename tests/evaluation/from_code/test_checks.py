@@ -185,3 +185,11 @@ def test_cases_are_weak_that_miss_a_fault_and_few_that_notice_few_kinds(cases, k
     made = [Mutant(str(number), kind, 1) for number, kind in enumerate(kinds)]
     survivors = [mutant for mutant in made if mutant.operator == survivor][:1]
     assert checks.MutationScore(tuple(made), tuple(survivors)).is_weak(cases) == is_weak
+
+
+def test_an_order_of_conditions_that_no_call_tells_apart_counts_neither_way():
+    order, other = Mutant("a", "order", 1), Mutant("b", "constant", 1)
+    score = checks.MutationScore((order, other), (order, other)).drop_unclear()
+    assert score == checks.MutationScore((other,), (other,))
+    noticed = checks.MutationScore((order, other), (other,))
+    assert noticed.drop_unclear() == noticed

@@ -91,6 +91,12 @@ def list_changed_lines(source, operator, **options):
         ("slice", "return a[:]", "return a"),
         ("argument", "return a.strip('x')", "return a.rstrip('x')"),
         ("argument", "return re.match(a, a)", "return re.search(a, a)"),
+        ("argument", "return any(a)", "return all(a)"),
+        ("argument", "return math.floor(a)", "return math.ceil(a)"),
+        ("arithmetic", "self.n += a", "self.n = a"),
+        ("comparison", "return a in '+-*'", "return a in '+*'"),
+        ("element", "return [1, 2, 3]", "return [1, 3]"),
+        ("element", "return {1, 2, 3}", "return {1, 3}"),
     ],
 )
 def test_plausible_faults_of_callers_input_are_made(operator, body, faulty):
