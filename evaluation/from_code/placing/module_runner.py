@@ -32,10 +32,12 @@ from evaluation.from_code.placing.definitions import (
 from evaluation.from_code.placing.steps import (
     FILE,
     MAX_STEPS,
+    MUTANT_CPU_S,
     MUTANT_STEPS,
     VIEW_STEPS,
     ArcTracer,
     CallStopped,
+    CpuTimer,
     StepCounter,
     ViewCounter,
 )
@@ -239,8 +241,17 @@ class PlacedAnswer:
         return json.dumps([*found, self._list_noticed(self.function, cases, tried, first=True)])
 
     def _list_noticed(self, function: Any, cases: list[ExpectedCase], numbers: list[int], first: bool) -> list[int]:
-        noticed = (number for number in numbers if not self._matches_case(function, cases[number]))
-        return list(itertools.islice(noticed, 1 if first else None))
+        noticed = []
+        with CpuTimer(MUTANT_CPU_S) as timer:
+            for number in numbers:
+                try:
+                    if timer.is_over or not self._matches_case(function, cases[number]):
+                        noticed.append(number)
+                except CallStopped:
+                    noticed.append(number)
+                if noticed and first:
+                    break
+        return noticed
 
     def _matches_case(self, function: Any, case: ExpectedCase) -> bool:
         """Whether a variant does what a case expects. Views are compared where all else agrees, and of objects whose

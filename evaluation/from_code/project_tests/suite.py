@@ -95,7 +95,11 @@ def prepare_suite(
         return attempts[-1]
 
     by_file, not_run = _group_tests(tests, covering)
-    passing, failures = _run_files(by_file, run, workers, on_file)
+    try:
+        passing, failures = _run_files(by_file, run, workers, on_file)
+    except BaseException:
+        judge.close()
+        raise
     return ProjectSuite("", found, frozenset(passing), not_run | failures, judge, whole_file)
 
 

@@ -82,6 +82,20 @@ def test_a_mutant_that_ends_the_process_is_killed_alone(sandbox):
     assert [mutant.operator for mutant in found.survivors] == ["operator 0", "operator 2"]
 
 
+def test_a_mutant_that_needs_few_steps_and_much_time_is_killed_in_the_process_of_the_others(sandbox):
+    slow = "def add(a, b):\n    for _ in range(400):\n        sum(range(10**7))\n    return a + b\n"
+    jobs = []
+
+    class Counting(Scripted):
+        def run(self, job, limits):
+            jobs.append(job)
+            return self.sandbox.run(job, limits)
+
+    found = score(Counting(sandbox=sandbox), slow, ADD)
+    assert [mutant.operator for mutant in found.survivors] == ["operator 1"]
+    assert len(jobs) == 1
+
+
 def test_the_least_cpu_time_of_several_measurements_counts():
     slow, quick = SandboxResult("passed", cpu_s=1.2), SandboxResult("passed", cpu_s=0.2)
     checks.check_original(Scripted(slow, quick), TASK, ADD)
