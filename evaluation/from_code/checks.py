@@ -20,7 +20,7 @@ from evaluation.from_code.calls.observe import (
 )
 from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
 from evaluation.from_code.mutants import Mutant
-from evaluation.from_code.oversights import ORDER
+from evaluation.from_code.oversights import UNCLEAR
 from evaluation.from_code.placing.module_runner import MAX_MESSAGE
 from evaluation.from_code.placing.tree_equality import agrees
 from evaluation.from_code.reasons import ExcludedError
@@ -34,6 +34,8 @@ MAX_DIFFERENT = 0.1
 """Share of the recorded calls that may differ in the sandbox."""
 MAX_MUTANTS = 100
 MIN_MUTANTS = 3
+MIN_STRONG_CASES = 5
+"""Fewer make a weak test."""
 FEW_CASES = 5
 """With at most this many cases, a test must notice MIN_KINDS kinds of faults and see MIN_RESULTS results."""
 MIN_KINDS = 3
@@ -53,7 +55,7 @@ class MutationScore:
 
     def drop_unclear(self) -> MutationScore:
         """The score without survivors that may well do the same as the original."""
-        unclear = {mutant for mutant in self.survivors if mutant.operator == ORDER}
+        unclear = {mutant for mutant in self.survivors if mutant.operator in UNCLEAR}
         kept = ([each for each in group if each not in unclear] for group in (self.mutants, self.survivors))
         return MutationScore(*map(tuple, kept))
 
@@ -71,8 +73,10 @@ class MutationScore:
     def is_weak(self, cases: Sequence[Case]) -> bool:
         """Whether the test misses a fault. Few recorded cases have to notice several kinds of them, and to have several
         results, too."""
-        if self.survivors or sum(not case.nearby for case in cases) > FEW_CASES:
-            return bool(self.survivors)
+        if self.survivors or len(cases) < MIN_STRONG_CASES:
+            return True
+        if sum(not case.nearby for case in cases) > FEW_CASES:
+            return False
         kinds = {mutant.operator for mutant in self.mutants}
         results = {(case.outcome.returned, case.outcome.after) for case in cases if not case.outcome.raised}
         are_switches = all(returned in ("true", "false", "null") for returned, _ in results)

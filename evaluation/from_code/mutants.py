@@ -55,6 +55,7 @@ def build_mutants(
         _list_local_names(function), list_parameters(function), defaults, has_none,
         find_stored_parameters(function), find_preceding_tests(function), find_following_guards(function),
         {*optional, *_find_none_defaults(function)}, _list_attributes(function),
+        owner.name if owner else "",
     )  # fmt: skip
     found: dict[str, Mutant] = {}
     for operator, line, source in _list_faulty(function, context):

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 from evaluation.from_code.oversights import (
     ORDER,
+    SUBCLASS,
     Fault,
     ask_first,
     compare_with_none,
+    is_class_of_self,
     list_oversights,
     take_empty_for_none,
 )
@@ -40,7 +42,16 @@ _TWINS = {
     "capitalize": ("title",), "title": ("capitalize",), "append": ("extend",), "extend": ("append",),
 }  # fmt: skip
 """Methods that are easily confused: on one side only, from the other end, elsewhere in the text."""
-_FUNCTION_TWINS = {"any": "all", "all": "any", "min": "max", "max": "min", "round": "int", "int": "round"}
+_FUNCTION_TWINS = {
+    "floor": "int",
+    "ceil": "int",
+    "any": "all",
+    "all": "any",
+    "min": "max",
+    "max": "min",
+    "round": "int",
+    "int": "round",
+}
 _SPLITS = {"split": "rsplit", "rsplit": "split"}
 """The same with a limit of parts; without one they do the same."""
 
@@ -49,8 +60,8 @@ _SPLITS = {"split": "rsplit", "rsplit": "split"}
 class MutationContext:
     """The parameters and variables of a function; the usual values of parameters, and of attributes by `self.NAME`;
     whether it returns None beside values that can be empty; and the places of values that are stored as they are given
-    and of conditions that follow others or come before them; the parameters that can be None, and the attributes of
-    `self`."""
+    and of conditions that follow others or come before them; the parameters that can be None, the attributes of
+    `self`, and the name of the class, "" for none."""
 
     local: list[str]
     parameters: list[str]
@@ -61,6 +72,7 @@ class MutationContext:
     following_guards: Mapping[tuple[int, int], ast.If]
     optional: Collection[str]
     attributes: list[str]
+    owner: str
 
 
 def list_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[Fault]:
@@ -77,6 +89,8 @@ def list_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[
             found.append((ORDER, [ask_first(context.following_guards[place], node, [])]))
         case ast.Call():
             found.append(("truth", list(take_empty_for_none(node, context.optional))))
+    if context.owner and is_class_of_self(node):
+        found.append((SUBCLASS, [ast.Name(context.owner, ast.Load())]))
     return found
 
 
@@ -247,8 +261,9 @@ def _drop_bounds(cut: ast.Slice) -> Iterator[ast.Slice]:
 
 
 def _change_call(node: ast.Call, args: list[ast.expr], keywords: list[ast.keyword]) -> Iterator[ast.expr]:
-    if isinstance(node.func, ast.Name) and node.func.id in _FUNCTION_TWINS:
-        yield ast.Call(ast.Name(_FUNCTION_TWINS[node.func.id], ast.Load()), args, keywords)
+    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if (twin := _FUNCTION_TWINS.get(name.lstrip("_"))) and (isinstance(node.func, ast.Name) or twin == "int"):
+        yield ast.Call(ast.Name(twin, ast.Load()), args, keywords)
     if isinstance(node.func, ast.Attribute):
         if not args and not keywords:
             yield node.func.value

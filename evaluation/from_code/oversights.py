@@ -37,8 +37,10 @@ _FOR_SPACES = {"split": ("split", " "), "strip": ("strip", " "), "splitlines": (
 """Calls without arguments, and what does the same with the usual space or end of line alone."""
 _REGEX = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 Fault = tuple[str, list[ast.AST]]
-ORDER = "order"
-"""Conditions in another order often do the same, so such a fault counts only where a call tells it apart."""
+ORDER, SUBCLASS = "order", "subclass"
+UNCLEAR = (ORDER, SUBCLASS)
+"""Conditions in another order often do the same, and a class may not be meant to be derived from: such a fault counts
+only where a call tells it apart."""
 
 
 def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
@@ -131,6 +133,16 @@ def find_following_guards(function: ast.FunctionDef | ast.AsyncFunctionDef) -> d
 def ask_first(second: ast.If, first: ast.If, otherwise: list[ast.stmt]) -> ast.If:
     """Two conditions in the other order."""
     return ast.If(second.test, second.body, [ast.If(first.test, first.body, otherwise)])
+
+
+def is_class_of_self(node: ast.AST) -> bool:
+    """Whether an expression is the class of a method's object, which may be a derived one."""
+    match node:
+        case ast.Call(func=ast.Name(id="type"), args=[ast.Name(id="self")]):
+            return True
+        case ast.Attribute(value=ast.Name(id="self"), attr="__class__") | ast.Name(id="cls", ctx=ast.Load()):
+            return True
+    return False
 
 
 def _ends(condition: ast.If) -> bool:

@@ -31,8 +31,8 @@ _MAX_ATTEMPTS = 60
 _MAX_RECEIVERS = 20
 _MAX_TEXT_CHARS = 40
 _UNLIKELY = (
-    "empty", "part mark", "shorter text", "type", "compared number", "compared text", "character", "case", "attribute",
-    "other sign", "option",
+    "empty", "part mark", "shorter text", "type", "compared number", "compared text", "compared length", "character",
+    "case", "attribute", "other sign", "option",
 )  # fmt: skip
 """Last words of the kinds of change that callers seldom make, or whose result no reader could know."""
 ArgumentPlace = int | str
@@ -219,6 +219,9 @@ def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tu
         yield from (("type", kind(value)) for kind in hints.types if kind is not type(value))
     if value and isinstance(value, str | list | dict | set):
         yield "empty", type(value)()
+    if isinstance(value, str | list):
+        cuts = (number + change for number in hints.numbers for change in (-1, 0, 1) if isinstance(number, int))
+        yield from (("compared length", value[:cut]) for cut in cuts if 0 < cut < len(value))
     match value:
         case bool():
             yield "turned", not value

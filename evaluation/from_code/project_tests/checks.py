@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import indent
+from typing import Any
 
 from evaluation.from_code.checks import MutationScore
-from evaluation.from_code.mutants import Mutant, build_mutants
-from evaluation.from_code.oversights import ORDER
+from evaluation.from_code.mutants import Mutant, build_mutants, list_parameters
+from evaluation.from_code.oversights import UNCLEAR, pair_defaults
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.from_code.source.find import ProjectFunction
@@ -25,6 +26,8 @@ MAX_TESTS = 12
 """Tests of a task: the most specific ones, at most three of one test function first."""
 MORE_TESTS = 40
 """Where MAX_TESTS notice too few faults."""
+MIN_TESTS = 2
+"""Fewer are weak."""
 MIN_KILLED = 0.8
 MIN_MUTANTS = 5
 MAX_MUTANTS = 60
@@ -61,8 +64,8 @@ def choose_tests(
 
     Raises ExcludedError where they miss too much; with `all_killed` where they miss any mutant.
     """
-    every = build_mutants(function.node, MAX_MUTANTS, function.owner)
-    faulty = [mutant for mutant in every if mutant.operator != ORDER]
+    every = build_mutants(function.node, MAX_MUTANTS, function.owner, _take_zero_for_required(function))
+    faulty = [mutant for mutant in every if mutant.operator not in UNCLEAR]
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
     empty = list_trivial_variants(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
@@ -88,6 +91,13 @@ def choose_tests(
         if passes(text):
             raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
     return CheckedTests(tuple(tests), MutationScore(tuple(faulty), tuple(survivors)), write)
+
+
+def _take_zero_for_required(function: ProjectFunction) -> dict[str, Any]:
+    """0 for each parameter without a default: nobody knows which values the tests give, and this one is common."""
+    usual = dict(pair_defaults(function.node.args))
+    names = (name for name in list_parameters(function.node) if name not in ("self", "cls"))
+    return {name: 0 for name in names if usual.get(name) is None}
 
 
 def list_killed_variants(

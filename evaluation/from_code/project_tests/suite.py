@@ -193,7 +193,7 @@ def choose_function_tests(
     found = checks.choose_tests(suite.judge, spec, function, all_killed)
     return replace(spec, tests=found.tests, writes=found.writes), {
         "tests": len(found.tests),
-        **found.score.to_json(bool(found.score.survivors)),
+        **found.score.to_json(bool(found.score.survivors) or len(found.tests) < checks.MIN_TESTS),
         "installed": list(suite.files.distributions),
     }
 

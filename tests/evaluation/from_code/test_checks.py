@@ -192,7 +192,8 @@ FIVE = [case(number, returned=number) for number in range(5)]
         ([*FIVE, case(9, returned=9)], ("argument", "argument", "result"), None, False),
         ([*FIVE, case(9, returned=9)], ("argument", *["constant"] * 30), "argument", True),
         ([case(1, returned=1), case(2, returned=2)], ("argument", "comparison", "result"), None, True),
-        ([case(1, returned=True), case(2, returned=False)], ("argument", "comparison", "result"), None, False),
+        ([case(n, returned=n > 2) for n in range(5)], ("argument", "comparison", "result"), None, False),
+        ([case(n, returned=n) for n in range(4)], ("argument", "comparison", "result"), None, True),
     ],
 )
 def test_cases_are_weak_that_miss_a_fault_and_few_that_notice_few_kinds(cases, kinds, survivor, is_weak):

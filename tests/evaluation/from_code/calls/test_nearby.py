@@ -44,6 +44,12 @@ def test_numbers_around_those_that_the_function_compares_with_are_tried():
     assert -1 not in found
 
 
+def test_texts_and_lists_are_cut_to_the_lengths_that_the_function_compares_with():
+    source = "def f(x):\n    return len(x) < 3"
+    assert {"ab", "abc", "abcd"} <= set(first_arguments(source, case("abcdef"), case("ghijkl")))
+    assert [1, 2, 3] in first_arguments(source, case([1, 2, 3, 4, 5]), case([6]))
+
+
 @pytest.mark.parametrize(("numbers", "is_likely"), [((5, -2), True), ((5, 2), False)])
 def test_signs_change_and_callers_mean_it_where_a_recorded_number_is_negative(numbers, is_likely):
     found = list_nearby(list(map(case, numbers)), ast.parse("def f(x): ...").body[0], 200)
