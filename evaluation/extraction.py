@@ -25,7 +25,17 @@ from textwrap import dedent, indent
 
 from evaluation.datasets import PYTHON, Task
 from evaluation.effects import ProgramEffects, find_names_read, is_builtin
-from evaluation.extraction_base import FENCE, MAX_CHARS, VERSION, Extraction, How, Reading, has_no_code, iterate_blocks
+from evaluation.extraction_base import (
+    FENCE,
+    MAX_CHARS,
+    TREE_VERSION,
+    VERSION,
+    Extraction,
+    How,
+    Reading,
+    has_no_code,
+    iterate_blocks,
+)
 from evaluation.normalization import (
     convert_line_ends,
     extract_answer_text,
@@ -44,7 +54,8 @@ from evaluation.source import (
 )
 from evaluation.trimming import get_line_range, has_real_body, keep_needed_statements, split_top_level, trim
 
-UNREAD = f"{VERSION} (not read in time)"
+NOT_READ = " (not read in time)"
+"""Ends the version of an answer whose reading was given up."""
 MAX_BLOCK_FENCES = 60
 """Fence lines that are searched for blocks that parse as Python."""
 MAX_NESTED = 4
@@ -71,8 +82,8 @@ class _Answer:
 def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     """The program in a raw answer; in chat mode `raw` starts inside the fence that the prompt opened.
 
-    Never raises: any text gives a program, which may not compile. In infill mode the program is prompt, answer and
-    suffix unchanged. Python's parser may run long on hostile text and holds the interpreter's lock meanwhile: services
+    Never raises: any text gives a program, which may not compile. In infill mode the program is `build_program` of
+    the text. Python's parser may run long on hostile text and holds the interpreter's lock meanwhile: services
     use `evaluation.extractor`.
     """
     if task.language != PYTHON:
@@ -107,8 +118,8 @@ def _iterate_candidates(task: Task, text: str, opened: bool) -> Iterator[tuple[R
 
 def build_unread_extraction(task: Task, raw: str, mode: Mode) -> Extraction:
     """The answer appended to the prompt unread: for a text that extraction could not read in time."""
-    text = extract_answer_text(convert_line_ends(raw))
-    return Extraction(task.build_program(text), "open_fence" if mode == "chat" else "completion", UNREAD)
+    text, version = extract_answer_text(convert_line_ends(raw)), VERSION if task.language == PYTHON else TREE_VERSION
+    return Extraction(task.build_program(text), "open_fence" if mode == "chat" else "completion", version + NOT_READ)
 
 
 def _read_continuation(answer: _Answer) -> Iterator[tuple[How, str]]:

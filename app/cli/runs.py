@@ -33,7 +33,7 @@ from app.runs.schemas import ImportSpec
 from app.web.ui.units import format_percent
 from evaluation.decisions import MARGIN
 from evaluation.exchange import FORMATS
-from evaluation.inference import ALPHA
+from evaluation.significance import ALPHA
 
 
 @click.group()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.comparison.loading import Overlay
-from evaluation.inference import mcnemar
 from evaluation.outcomes import FIGURES, Figure
+from evaluation.significance import mcnemar
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def _replace_child(parent: ast.AST, name: str, index: int | None, node: ast.AST)
 def _walk_mutable_nodes(
     function: FunctionNode,
 ) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, tuple[str, int | None]]]:
-    """The statements and expressions of the body with their parents and their places in these; annotations, docstring
+    """The statements and expressions of the body with parents and places in these; annotations, asserts, docstring
     and raised expressions left out."""
     body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
     todo: list[tuple[ast.AST, ast.AST, tuple[str, int | None]]] = [

@@ -169,7 +169,7 @@ def _choose_shown(near: Sequence[_Candidate], seen: _KnownBehaviour) -> list[Cas
 def _observe_usual(
     sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], recorded: Sequence[Case], accidents: Set[str]
 ) -> list[Case]:
-    """The calls as cases, where the original does something of a kind that was recorded."""
+    """The calls as cases, without accidents, and plain where all recorded ones are."""
     try:
         outcomes = [outcome for start in range(0, len(calls), BATCH)
                     for outcome in observe(sandbox, program, calls[start : start + BATCH]).outcomes]  # fmt: skip

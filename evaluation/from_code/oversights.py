@@ -259,7 +259,7 @@ def _replace_argument(node: ast.Call, place: int, other: ast.expr) -> ast.expr:
 
 
 def _shift_bound(bound: ast.expr) -> Iterator[ast.expr]:
-    """The bound with its neighbours; numbers have them by another operator."""
+    """The neighbours of the bound; numbers have them by another operator."""
     if not any(isinstance(each, ast.Constant) for each in (bound, getattr(bound, "operand", bound))):
         yield ast.BinOp(bound, ast.Add(), ast.Constant(1))
         yield ast.BinOp(bound, ast.Sub(), ast.Constant(1))

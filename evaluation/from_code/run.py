@@ -208,7 +208,7 @@ class TaskMaker:
 
     def make(self, function: ProjectFunction) -> TaskResult:
         """The task, or why there is none by either judge."""
-        made = self._choose_judge(function)
+        made = self._make_by_better_judge(function)
         options = self.work.options
         if made.row is not None:
             rows = made.row, build_infilling_row(made.row, function, options.before, options.after)
@@ -220,7 +220,7 @@ class TaskMaker:
                 return TaskResult(function.key, None, refused.reason, refused.detail, made.seconds)
         return made
 
-    def _choose_judge(self, function: ProjectFunction) -> TaskResult:
+    def _make_by_better_judge(self, function: ProjectFunction) -> TaskResult:
         by_calls: TaskResult | None = None
         judge = build.JUDGE if self.suite.refused else self.work.options.judge
         if judge != "tests":

@@ -161,7 +161,7 @@ class Zygote:
             raise ZygoteError(f"the {self.role} zygote has ended: {error}") from error
 
     def end_job(self) -> dict[str, Any]:
-        """Kill the rest of the job; return exit_code and cpu_s. Raises ZygoteError."""
+        """Kill the rest of the job; return the zygote's report. Raises ZygoteError."""
         try:
             self._control.send(b"end")
             return self._receive()

@@ -202,7 +202,7 @@ def _find_texts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 def _find_checked_types(node: ast.AST) -> list[type]:
-    """The types of items that a function names where it asks for the type of a value."""
+    """Container types that a function names where it asks for the type of a value."""
     calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
     checks = (each for each in calls if isinstance(each.func, ast.Name) and each.func.id == "isinstance")
     named = {n.id for each in checks for n in ast.walk(each) if isinstance(n, ast.Name)}

@@ -59,7 +59,7 @@ class CallOutcome:
         return replace(self, seen=json.dumps(common) if any(common) else None)
 
     def is_same_as(self, other: CallOutcome) -> bool:
-        """Whether both did the same, their paths through the function and the views of objects aside."""
+        """Whether both did the same, their paths, messages and views of objects aside."""
         return (self.returned, self.raised[:1], self.after, self.iterates) == (
             other.returned, other.raised[:1], other.after, other.iterates
         )  # fmt: skip
@@ -72,7 +72,7 @@ class PlacedFunction:
     placement: FunctionPlacement
     definition: str
     known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, repr=False)
-    """Whether a case (its text) notices a variant of the function (its source), where that was tried."""
+    """By variant (source) and case (digest): whether the case notices it, where that was tried."""
 
 
 class UnobservableError(Exception):
@@ -178,7 +178,7 @@ def run_variants_on_cases(
     does not agree with.
 
     None where only a process of its own can tell: the variant cannot take the function's place in a loaded module, or
-    one of them ended the process or spoilt it. Nothing untrusted decides here: variants are ours.
+    it ended the process. Nothing untrusted decides here: variants are ours.
     """
     if not variants:
         return []

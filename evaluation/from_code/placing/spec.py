@@ -49,7 +49,7 @@ class FunctionPlacement:
     form: str = CALLS
 
     def build_program(self, answer: str, method: str = "", compiles: bool = False) -> str:
-        """The complete program with an answer in its module; ENTRY is the function, or `method` of what holds it.
+        """The complete program with an answer in its module; ENTRY is PlacedAnswer's `method`, else its `form`.
 
         With `compiles` the modules are compiled here, once for all programs: never for code that nobody read.
         """

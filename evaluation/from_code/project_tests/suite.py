@@ -1,4 +1,4 @@
-"""The project's tests as a judge: their files, those that pass in the sandbox, and the task of each function."""
+"""The project's tests as a judge: their files, those that pass in the sandbox, and those for each function."""
 
 from __future__ import annotations
 

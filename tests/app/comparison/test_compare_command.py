@@ -17,7 +17,7 @@ from app.comparison.report import format_junit, format_markdown
 from app.runs.models import Run
 from app.samples.models import Sample
 from app.web.ui.tables import quote_markdown
-from evaluation.inference import mcnemar
+from evaluation.significance import mcnemar
 
 
 @pytest.fixture
