@@ -32,6 +32,7 @@ from evaluation.verdicts import Status, Trust
 MIN_CASES = 2
 MAX_DIFFERENT = 0.1
 """Share of the recorded calls that may differ in the sandbox."""
+CHANGING = "gives other results when it is called again"
 MAX_MUTANTS = 100
 MIN_MUTANTS = 3
 MIN_STRONG_CASES = 5
@@ -84,7 +85,7 @@ class MutationScore:
 
 
 def repeat_calls(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[RecordedCall]
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[RecordedCall], max_different: float = MAX_DIFFERENT
 ) -> tuple[list[Case], set[str]]:
     """The recorded calls as cases, after the original repeated them twice in the sandbox, and the modules it loaded.
 
@@ -101,7 +102,7 @@ def repeat_calls(
     refused = ""
     for call, one, two in zip(calls, first.outcomes, second.outcomes, strict=True):
         if not one.is_same_as(two) or one.refused != two.refused:
-            raise ExcludedError("gives other results when it is called again", "random, the time, or a state")
+            raise ExcludedError(CHANGING, "random, the time, or a state")
         if one.refused:
             refused = refused or one.refused
             continue
@@ -110,7 +111,7 @@ def repeat_calls(
             cases.append(Case(call.call, call.digest, one.keep_common_views(two), call.shape))
         else:
             differs += 1
-    if differs > MAX_DIFFERENT * len(calls):
+    if differs > max_different * len(calls):
         raise ExcludedError(
             "does not repeat in the sandbox what it did in its tests",
             f"{differs} of {len(calls)} calls differ: state, time, randomness, the order of a set, or its surroundings",

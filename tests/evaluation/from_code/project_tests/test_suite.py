@@ -21,6 +21,9 @@ from evaluation.sandbox import Sandbox, SandboxResult
 from evaluation.verdicts import Status, Trust
 
 SOURCE = '''
+import time
+
+
 class Bus:
     """Calls listeners."""
 
@@ -60,6 +63,13 @@ def saved(folder, listener):
     return path.read_text()[:-1] + "." + str(len(str(path.stat().st_size + 1)))
 
 
+def stamped(number, prefix="n"):
+    """A number with a mark that is another one each time."""
+    if number < 0:
+        raise ValueError(number)
+    return f"{prefix}{number + 1}-{time.perf_counter_ns()}"
+
+
 def listening(open_socket, number):
     with open_socket() as opened:
         return number + 1 if opened.fileno() > 0 else number
@@ -69,7 +79,7 @@ import os
 import socket
 import time
 import pytest
-from bus import Bus, chance, listening, saved
+from bus import Bus, chance, listening, saved, stamped
 
 
 @pytest.fixture
@@ -101,6 +111,16 @@ def test_not_a_number(bus):
 
 def test_without_an_assertion(bus):
     bus.untested([1, 2])
+
+
+def test_stamped():
+    assert stamped(2).startswith("n3-")
+    assert stamped(0, "x").startswith("x1-")
+
+
+def test_stamped_below_zero():
+    with pytest.raises(ValueError):
+        stamped(-1)
 
 
 def test_chance():
@@ -182,9 +202,16 @@ def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished
     unlocks = {each.reason: each.unlock for each in finished.compute_coverage().left_out}
     assert "without network" in unlocks[reasons["listening"]]
     coverage = finished.compute_coverage()
-    assert coverage.called == 6
-    assert coverage.covered_share == coverage.tasks / 6
+    assert coverage.called == 7
+    assert coverage.covered_share == coverage.tasks / 7
     assert any("test_listening" in test for test in finished.suite.failures)
+
+
+def test_a_call_that_gives_another_result_each_time_is_no_example(finished: FinishedDataset) -> None:
+    (row,) = [row for row in finished.result.completion if row["entry_point"] == "stamped"]
+
+    assert row["source"]["judge"] == "tests"
+    assert row["source"]["examples"] == []
 
 
 def test_a_task_whose_tests_write_files_says_so(finished: FinishedDataset) -> None:
