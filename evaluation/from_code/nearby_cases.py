@@ -29,8 +29,10 @@ functions, and none if fewer than MIN_CALLS are left."""
 MIN_CALLS = 20
 MAX_JUDGING = 20
 MAX_SHOWN = 6
-MAX_ODD = 2
-"""Calls that callers seldom make and that tell nothing else apart: they are shown too."""
+MAX_ODD = 3
+"""Calls that callers seldom make and that tell nothing else apart: they are shown too. Where a function has at most
+FEW_RESULTS results, these are calls whose change changes the result."""
+FEW_RESULTS = 3
 MAX_SURVIVORS = 30
 _ACCIDENTS = frozenset({
     "TypeError", "AttributeError", "NameError", "LookupError", "ArithmeticError", "AssertionError", "RuntimeError",
@@ -88,11 +90,13 @@ def find_nearby_cases(
     shapes = {case.shape for case in _describe_shapes(recorded)}
     usual = [
         each.case for each in near
-        if calls[each.case.call] and not any(seen.count_new(each)) and each.case.shape in shapes
+        if calls[each.case.call].is_likely and not any(seen.count_new(each)) and each.case.shape in shapes
     ]  # fmt: skip
     near = _keep_short(near, program.placement.function)
     told = _choose_shown(near, seen)
-    odd = [each.case for each in near if not calls[each.case.call] and each.case not in told]
+    odd = [each.case for each in near if not calls[each.case.call].is_likely and each.case not in told]
+    if len({case.outcome.returned for case in recorded}) <= FEW_RESULTS:  # else most changes change the result
+        odd = [case for case in odd if not case.outcome.is_same_as(calls[case.call].origin.outcome)] or odd
     found = [*told, *choose_varied_cases(odd, MAX_ODD)], choose_varied_cases(usual, MAX_JUDGING)
     shown, judging = _keep_repeated(sandbox, program, *found)
     return NearbyCases(tuple(shown), (*(each.case for each in more), *judging))

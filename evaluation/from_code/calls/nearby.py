@@ -51,16 +51,25 @@ class _Hints:
     texts: Sequence[str]
 
 
+@dataclass(frozen=True)
+class NearbyCall:
+    """The recorded case that a call was made of, and whether a caller might make it, or the change is one that callers
+    seldom mean."""
+
+    origin: Case
+    is_likely: bool
+
+
 def list_nearby(
     cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunctionDef, limit: int, receivers: Sequence[Any] = ()
-) -> dict[str, bool]:
-    """At most `limit` calls as texts, none of them recorded, from each place and kind of change in turn; and whether a
-    caller might make them, or the change is one that callers seldom mean.
+) -> dict[str, NearbyCall]:
+    """At most `limit` calls by their texts, none of them recorded, from each place and kind of change in turn.
 
     Numbers that the function compares with are tried with their neighbours, types that it checks with, and options that
     are switches are turned. Other objects of its class, `receivers`, take the place of a method's receiver.
     """
-    calls = [values.read_plain(case.call) for case in sorted(cases, key=lambda case: case.digest)]
+    cases = sorted(cases, key=lambda case: case.digest)
+    calls = [values.read_plain(case.call) for case in cases]
     if node.name == "__init__" and any(_has_content(args[0]) for args, _ in calls if args):
         return {}  # an exception is made with the arguments that its constructor gets, and keeps them
     classes = {_name_class(args[0]) for args, _ in calls if args}
@@ -71,8 +80,8 @@ def list_nearby(
     tried: set[tuple[ArgumentPlace, str]] = set()
     attempts: Counter[tuple[ArgumentPlace, str]] = Counter()
     queues: dict[Hashable, list[str]] = {}
-    likely: dict[str, bool] = {}
-    for args, kwargs in calls[:_MAX_CHANGED]:
+    found: dict[str, NearbyCall] = {}
+    for case, (args, kwargs) in zip(cases[:_MAX_CHANGED], calls, strict=False):
         changes = _change_call(args, kwargs, pools, hints, node)
         for place, kind, changed in chain(changes, _replace_receiver(args, kwargs, others)):
             attempts[place, kind] += 1
@@ -84,9 +93,9 @@ def list_nearby(
             known.add(text)
             was_tried = (place, value) in tried
             tried.add((place, value))
-            likely[text] = not kind.endswith(_UNLIKELY)
+            found[text] = NearbyCall(case, not kind.endswith(_UNLIKELY))
             queues.setdefault((was_tried, place, kind), []).append(text)
-    return {text: likely[text] for text in _take_in_turns(queues)[:limit]}
+    return {text: found[text] for text in _take_in_turns(queues)[:limit]}
 
 
 def _collect_pools(calls: Sequence[_Call]) -> dict[ArgumentPlace, list[Any]]:

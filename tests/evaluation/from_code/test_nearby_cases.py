@@ -65,6 +65,13 @@ def test_a_prompt_shows_calls_that_callers_seldom_make_though_they_tell_no_mutan
     assert not {case.call for case in cases} & {case.call for case in near.shown}
 
 
+def test_a_predicate_is_shown_with_changes_that_change_its_result(sandbox):
+    source = "def f(x):\n    return x.isdigit()\n"
+    _, _, near = find(sandbox, source, ("12",), ("345",), ("a",), ("6",))
+    shown = {values.read_plain(case.call)[0][0] for case in near.shown if case.outcome.returned == "false"}
+    assert any(any(map(str.isdigit, text)) for text in shown)
+
+
 def test_a_lookup_may_raise_where_the_method_is_meant_to(sandbox):
     table = "{{'a': 1, 'b': 2}}"
     shown = []

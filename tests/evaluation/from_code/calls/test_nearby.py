@@ -53,14 +53,14 @@ def test_texts_and_lists_are_cut_to_the_lengths_that_the_function_compares_with(
 @pytest.mark.parametrize(("numbers", "is_likely"), [((5, -2), True), ((5, 2), False)])
 def test_signs_change_and_callers_mean_it_where_a_recorded_number_is_negative(numbers, is_likely):
     found = list_nearby(list(map(case, numbers)), ast.parse("def f(x): ...").body[0], 200)
-    assert found[values.write(((-5,), {}))] is is_likely
+    assert found[values.write(((-5,), {}))].is_likely is is_likely
 
 
 def test_characters_and_texts_of_the_source_are_tried_and_callers_seldom_mean_them():
     body = '"""No _ here."""\n if x == "*!":\n  raise ValueError("a ~ b")\n return x.strip("-.")'
     source = f"def f(x):\n {body}"
     found = list_nearby([case("one"), case("two")], ast.parse(source).body[0], 200)
-    texts = {values.read_plain(call)[0][0]: likely for call, likely in found.items()}
+    texts = {values.read_plain(call)[0][0]: near.is_likely for call, near in found.items()}
     assert {"*!", "o-ne", "-one", "one.", "one\t", "\ntwo", "ONE"} <= set(texts)
     assert not any(mark in text for text in texts for mark in "_~")
     assert not any(texts[text] for text in ("o-ne", "*!", "ONE"))
@@ -131,7 +131,7 @@ def test_the_order_of_the_recorded_calls_does_not_matter_and_none_of_them_is_rep
 
 def test_changes_that_callers_seldom_mean_are_marked():
     found = list_nearby([case("a.b"), case("c-d")], ast.parse("def f(x): ...").body[0], 200)
-    likely = {values.read_plain(call)[0][0]: is_likely for call, is_likely in found.items()}
+    likely = {values.read_plain(call)[0][0]: near.is_likely for call, near in found.items()}
     assert all(is_likely for text, is_likely in likely.items() if text[1:-1] == "." and text[0] == "a")
     assert (likely["a-b"], likely["a"]) == (False, False)
 
