@@ -6,9 +6,10 @@ they are missing, or the body alone, which continues the prompt? READINGS are tr
 compiles and whose function is more than a placeholder wins. If there is none, the literal reading is returned, and the
 sandbox reports its syntax error.
 
-Versions: `extraction-4` leaves reasoning tags inside strings and comments alone; `extraction-3` keeps statements after
-the function that fill a table, joins fenced blocks, takes the last definition, removes reasoning and replaces unusual
-spaces; `extraction-2` did none of these.
+Versions: `extraction-5` takes `a[i] = x` as a change of `a`, not as a definition of `a` and `i`; `extraction-4` leaves
+reasoning tags inside strings and comments alone; `extraction-3` keeps statements after the function that fill a table,
+joins fenced blocks, takes the last definition, removes reasoning and replaces unusual spaces; `extraction-2` did none
+of these.
 
 Nothing is executed. Inside a function only a lost indentation is restored.
 """
@@ -23,7 +24,7 @@ from dataclasses import dataclass, replace
 from textwrap import dedent, indent
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.effects import find_names_read, is_builtin
+from evaluation.effects import ProgramEffects, find_names_read, is_builtin
 from evaluation.extraction_base import (
     FENCE,
     MAX_CHARS,
@@ -280,11 +281,13 @@ def _add_preamble(task: Task, code: str) -> str:
     lines = task.prompt.split("\n")
     preamble: list[str] = []
     prompt = parse_open(task.prompt)
-    for node in prompt.body if prompt is not None else []:
+    body = prompt.body if prompt is not None else []
+    effects = ProgramEffects(body, task.entry_point)
+    for node in body:
         if task.entry_point in list_bound_names(node):
             inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
             preamble += [ast.unparse(n) for n in inner if not list_bound_names(n) <= own]
-        elif list_bound_names(node) and not list_bound_names(node) <= own:
+        elif not effects.compute_effects(node).provides <= own:
             preamble += [lines[number - 1] for number in get_line_range(node)]
     if not preamble:
         return code
