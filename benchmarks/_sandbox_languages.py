@@ -17,8 +17,8 @@ from evaluation import dataset_files
 from evaluation.datasets import Task
 from evaluation.grading import Grader
 from evaluation.languages import registry
-from evaluation.languages.translation.inference import UntranslatableError
 from evaluation.languages.translation.translate import read_source, translate_task
+from evaluation.languages.translation.type_inference import UntranslatableError
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from evaluation.sandbox.tiers import TIERS
 

@@ -26,7 +26,7 @@ class Task:
     test: str
     canonical_solution: str  # a completion known to be right, "" where the file has none
     suffix: str | None = None
-    stop: tuple[str, ...] = ()  # strings that end a sample of this task, beside the stop strings of the prompt mode
+    stop: tuple[str, ...] = ()  # strings that end a sample of this task, beside the mode's own; unused in chat mode
     # each with role and content; sent by a client instead of a prompt
     messages: tuple[dict[str, str], ...] | None = None
     prompt_token_ids: tuple[int, ...] | None = None  # sent by a client instead of a prompt

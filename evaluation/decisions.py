@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.inference import ALPHA, POWER, compute_least_discordant
 from evaluation.metrics import RESAMPLES, Bools, Floats, Ints, MetricError
+from evaluation.significance import ALPHA, POWER, compute_least_discordant
 
 PairVerdict = Literal["better", "as_good", "undecided"]
 
@@ -35,7 +35,7 @@ LEAST_TESTS = 2.0
 won and none lost are the fewest that decide."""
 
 MAX_COLUMNS = 128
-"""Budgets from which a band is computed; between neighbouring ones hardly a task changes."""
+"""Budgets that set a band's width; between neighbouring ones hardly a task changes."""
 
 
 @dataclass(frozen=True, slots=True)

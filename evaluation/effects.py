@@ -12,7 +12,7 @@ import symtable
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from evaluation.source import FILENAME, list_bound_names
+from evaluation.source import FILENAME, compares_module_name, list_bound_names
 
 _BUILTINS = frozenset(dir(builtins))
 _CHANGING_BUILTINS = {"setattr", "delattr", "next"}
@@ -79,10 +79,10 @@ class ProgramEffects:
                 case ast.withitem(optional_vars=ast.expr() as target):
                     passing |= _find_target_names(target)
                 case ast.Subscript() | ast.Attribute() if not _is_load(node):
-                    effects.changes |= _find_root_name(node)
+                    effects.changes |= find_root_name(node)
                 case ast.Attribute(attr="stdin"):
                     effects.demonstrates = True
-                case ast.Compare(left=ast.Name(id="__name__")):
+                case ast.Compare() if compares_module_name(node):
                     effects.demonstrates = True
                 case ast.Call():
                     self._call(node, effects)
@@ -91,7 +91,7 @@ class ProgramEffects:
     def _call(self, node: ast.Call, effects: Effects) -> None:
         name = node.func.id if isinstance(node.func, ast.Name) else None
         attribute = node.func.attr if isinstance(node.func, ast.Attribute) else None
-        root = _find_root_name(node.func)
+        root = find_root_name(node.func)
         effects.demonstrates |= (name or attribute) in _ENDING_CALLS or name == self._entry
         effects.demonstrates |= bool(root & _DEMONSTRATING_MODULES)
         effects.changes_settings |= (name or attribute) in _SETTINGS
@@ -154,7 +154,7 @@ def _find_target_names(target: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
 
 
-def _find_root_name(node: ast.AST) -> set[str]:
+def find_root_name(node: ast.AST) -> set[str]:
     """The name that an expression such as a.b[0].c() starts from."""
     while True:
         match node:

@@ -6,9 +6,10 @@ they are missing, or the body alone, which continues the prompt? READINGS are tr
 compiles and whose function is more than a placeholder wins. If there is none, the literal reading is returned, and the
 sandbox reports its syntax error.
 
-Versions: `extraction-4` leaves reasoning tags inside strings and comments alone; `extraction-3` keeps statements after
-the function that fill a table, joins fenced blocks, takes the last definition, removes reasoning and replaces unusual
-spaces; `extraction-2` did none of these.
+Versions: `extraction-5` takes `a[i] = x` as a change of `a`, not as a definition of `a` and `i`; `extraction-4` leaves
+reasoning tags inside strings and comments alone; `extraction-3` keeps statements after the function that fill a table,
+joins fenced blocks, takes the last definition, removes reasoning and replaces unusual spaces; `extraction-2` did none
+of these.
 
 Nothing is executed. Inside a function only a lost indentation is restored.
 """
@@ -23,8 +24,18 @@ from dataclasses import dataclass, replace
 from textwrap import dedent, indent
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.effects import find_names_read, is_builtin
-from evaluation.extraction_base import FENCE, MAX_CHARS, VERSION, Extraction, How, Reading, has_no_code, iterate_blocks
+from evaluation.effects import ProgramEffects, find_names_read, is_builtin
+from evaluation.extraction_base import (
+    FENCE,
+    MAX_CHARS,
+    TREE_VERSION,
+    VERSION,
+    Extraction,
+    How,
+    Reading,
+    has_no_code,
+    iterate_blocks,
+)
 from evaluation.normalization import (
     convert_line_ends,
     extract_answer_text,
@@ -43,7 +54,8 @@ from evaluation.source import (
 )
 from evaluation.trimming import get_line_range, has_real_body, keep_needed_statements, split_top_level, trim
 
-UNREAD = f"{VERSION} (not read in time)"
+NOT_READ = " (not read in time)"
+"""Ends the version of an answer whose reading was given up."""
 MAX_BLOCK_FENCES = 60
 """Fence lines that are searched for blocks that parse as Python."""
 MAX_NESTED = 4
@@ -70,8 +82,8 @@ class _Answer:
 def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     """The program in a raw answer; in chat mode `raw` starts inside the fence that the prompt opened.
 
-    Never raises: any text gives a program, which may not compile. In infill mode the program is prompt, answer and
-    suffix unchanged. Python's parser may run long on hostile text and holds the interpreter's lock meanwhile: services
+    Never raises: any text gives a program, which may not compile. In infill mode the program is `build_program` of
+    the text. Python's parser may run long on hostile text and holds the interpreter's lock meanwhile: services
     use `evaluation.extractor`.
     """
     if task.language != PYTHON:
@@ -106,8 +118,8 @@ def _iterate_candidates(task: Task, text: str, opened: bool) -> Iterator[tuple[R
 
 def build_unread_extraction(task: Task, raw: str, mode: Mode) -> Extraction:
     """The answer appended to the prompt unread: for a text that extraction could not read in time."""
-    text = extract_answer_text(convert_line_ends(raw))
-    return Extraction(task.build_program(text), "open_fence" if mode == "chat" else "completion", UNREAD)
+    text, version = extract_answer_text(convert_line_ends(raw)), VERSION if task.language == PYTHON else TREE_VERSION
+    return Extraction(task.build_program(text), "open_fence" if mode == "chat" else "completion", version + NOT_READ)
 
 
 def _read_continuation(answer: _Answer) -> Iterator[tuple[How, str]]:
@@ -269,11 +281,13 @@ def _add_preamble(task: Task, code: str) -> str:
     lines = task.prompt.split("\n")
     preamble: list[str] = []
     prompt = parse_open(task.prompt)
-    for node in prompt.body if prompt is not None else []:
+    body = prompt.body if prompt is not None else []
+    effects = ProgramEffects(body, task.entry_point)
+    for node in body:
         if task.entry_point in list_bound_names(node):
             inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
             preamble += [ast.unparse(n) for n in inner if not list_bound_names(n) <= own]
-        elif list_bound_names(node) and not list_bound_names(node) <= own:
+        elif not effects.compute_effects(node).provides <= own:
             preamble += [lines[number - 1] for number in get_line_range(node)]
     if not preamble:
         return code

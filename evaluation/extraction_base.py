@@ -9,7 +9,10 @@ from typing import Literal
 
 How = Literal["completion", "fenced", "open_fence", "function", "empty"]
 Reading = Literal["continuation", "blocks", "function", "body", "literal"]
-VERSION = "extraction-4"
+VERSION = "extraction-5"
+"""Of answers in Python."""
+TREE_VERSION = "extraction-tree-3"
+"""Of answers in other languages."""
 MAX_FENCES = 6
 """Fence lines that are combined in every way; more than these are nested examples, not answers."""
 MAX_CHARS = 50_000

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from evaluation.decisions import score_interval
-from evaluation.inference import ALPHA, POWER, count_standard_errors, mcnemar
+from evaluation.significance import ALPHA, POWER, count_standard_errors, mcnemar
 
 AuditVerdict = Literal["equal", "within_noise", "changed", "undecided"]
 Key = tuple[str, int]  # task_id, index of the sample
@@ -80,8 +80,8 @@ class AuditedDecoding:
     changed_interval: tuple[float, float]  # beyond the noise, as a share of texts
     noise_share: float  # off against off
     on_noise_share: float  # on against on
-    p: float  # of the paired test of changes against noise, near ties left out
-    near_ties: int  # among the first differences of on against off
+    p: float  # of the paired test, changes against noise; greedy: no near ties
+    near_ties: int  # among first differences; sampled: always 0
     first_difference: Mapping[str, int]  # texts by the token at which on and off part
     more_likely: tuple[int, int]  # first differences: (on has the more likely token, off has it)
     likelihood_p: float  # of the exchangeability of these

@@ -34,7 +34,7 @@ BUDGET_GRID: tuple[float, ...] = tuple(
 every one is shown in full. Curves do not depend on it."""
 
 RESAMPLES = 2000
-"""Bootstrap resamples of every band and interval."""
+"""Draws for a band, resamples for saved seconds."""
 
 
 class MetricError(ValueError):

@@ -1,6 +1,6 @@
 """Samples of runs over the same tasks as arrays: which run solves which task within a budget.
 
-The one place that chooses the sample of Pass@First, for one run and for many, for figures, overlays and studies. A page
+Chooses the sample of Pass@First, for one run and for many, for figures, overlays and studies. A page
 that compares a dozen runs reads some ten thousand samples, for which arrays take milliseconds.
 """
 

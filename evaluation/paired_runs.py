@@ -1,6 +1,6 @@
 """Runs over the same tasks, compared pair by pair: their shares, and what is decided about each pair.
 
-The one way in which overlays, `runs compare`, studies and the first page compare configurations.
+How overlays, `runs compare`, studies and the first page compare configurations.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from evaluation.decisions import MARGIN, PairBand, PairDecision
-from evaluation.inference import ALPHA
 from evaluation.metrics import Curve, compute_wilson_interval
 from evaluation.outcomes import Figure, PairedOutcomes
+from evaluation.significance import ALPHA
 
 Interval = tuple[float, float]
 

@@ -130,7 +130,7 @@ def list_bound_names(node: ast.stmt) -> set[str]:
     Names bound under `if __name__ == ...` do not count: importers of the code do not see them.
     """
     match node:
-        case ast.If(test=test) if any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test)):
+        case ast.If(test=test) if compares_module_name(test):
             return set()
         case ast.If() | ast.Try() | ast.With():
             return {name for inner in _iterate_inner_statements(node) for name in list_bound_names(inner)}
@@ -139,10 +139,17 @@ def list_bound_names(node: ast.stmt) -> set[str]:
         case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
             return {(alias.asname or alias.name).split(".")[0] for alias in aliases}
         case ast.Assign(targets=targets):
-            return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+            names = (n for target in targets for n in ast.walk(target) if isinstance(n, ast.Name))
+            return {n.id for n in names if isinstance(n.ctx, ast.Store)}  # `a[i] = x` binds neither `a` nor `i`
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()) | ast.AugAssign(target=ast.Name(id=name)):
             return {name}
     return set()
+
+
+def compares_module_name(node: ast.AST) -> bool:
+    """Whether an expression compares `__name__`: what depends on it runs in scripts, and not when it is imported."""
+    sides = (side for n in ast.walk(node) if isinstance(n, ast.Compare) for side in (n.left, *n.comparators))
+    return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
 
 
 def list_arguments(arguments: ast.arguments, starred: bool = False) -> list[ast.arg]:

@@ -11,7 +11,14 @@ from __future__ import annotations
 import ast
 
 from evaluation.effects import DEFINITIONS, ProgramEffects, find_names_read
-from evaluation.source import compile_error, find_definition, is_definition_of, is_incomplete, parse
+from evaluation.source import (
+    compares_module_name,
+    compile_error,
+    find_definition,
+    is_definition_of,
+    is_incomplete,
+    parse,
+)
 
 MAX_JOINED = 12
 """Most unindented parts joined to one statement (a string or bracket may continue at column 0)."""
@@ -140,8 +147,8 @@ def _is_stray(node: ast.stmt) -> bool:
             return not any(isinstance(n, ast.Call) for n in ast.walk(node))
         case ast.Assert() | ast.AnnAssign(value=None):
             return True
-        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
-            return True
+        case ast.If(test=test):
+            return compares_module_name(test)
     return False
 
 

@@ -40,7 +40,7 @@ class Status(enum.StrEnum):
     TIMEOUT = "timeout", "time", "the program ran past the sandbox's time limit"
     MEMORY = "memory", "memory", "the program ran past the sandbox's memory limit"
     OUTPUT_LIMIT = "output_limit", "output", "the program wrote more output than the sandbox allows"
-    CRASHED = "crashed", "crash", "the interpreter ended early: a signal, an exit or a stack overflow"
+    CRASHED = "crashed", "crash", "the process ended early: a signal, an exit or a stack overflow"
     EMPTY = "empty", "empty", "the text contains no program that defines the function"
     FORGED = "forged", "forged", "the program tried to fake its verdict"
     SANDBOX_ERROR = "sandbox_error", "sandbox", "the sandbox failed; this does not count against the program"
@@ -65,7 +65,7 @@ class Verdict:
     expected: str | None
     cpu_s: float
     wall_s: float
-    calls: int  # the test's calls of the program
+    calls: int  # calls of the program, cases, or tests run
     isolation: str  # the sandbox's tier
     trust: Trust
 

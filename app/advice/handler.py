@@ -164,7 +164,7 @@ class _Watcher:
     began: float = field(default_factory=time.monotonic)
     resumed: int = 0
 
-    def on_recording(self, _command: Sequence[str], passed_s: float) -> None:
+    def on_recording(self, _commands: Sequence[Sequence[str]], passed_s: float) -> None:
         left_s = N_RUNS * LIMIT_S - passed_s
         message = (
             f"{format_seconds(round(passed_s))} of tests, which run twice; at most {format_seconds(round(left_s))} left"

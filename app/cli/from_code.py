@@ -45,12 +45,12 @@ class FromCodeProgress(PartsBar):
         self._folder = folder
         self._limit_s = limit_s
 
-    def on_recording(self, command: Sequence[str], seconds: float) -> None:
-        """The tests have run for `seconds` over both runs; at 0, prints the command and how it will run."""
+    def on_recording(self, commands: Sequence[Sequence[str]], seconds: float) -> None:
+        """The tests have run for `seconds` over both runs; at 0, prints the commands and how they will run."""
         if seconds == 0.0:
             self.note(
                 f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
-                f"{shlex.join(command)}"
+                f"{', then '.join(map(shlex.join, commands))}"
             )
         self.advance_to("recording", seconds, self._limit_s)
         self.tell(f"{seconds:.0f} s, at most {format_time_left(self._limit_s - seconds)}")

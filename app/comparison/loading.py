@@ -19,8 +19,8 @@ from app.runs.service import check_comparable
 from app.samples.models import Sample
 from app.studies.repository import are_arms_of_one_study, count_rivals
 from app.web.ui.units import format_seconds
-from evaluation.inference import ALPHA
 from evaluation.paired_runs import PairedRuns
+from evaluation.significance import ALPHA
 
 _SAMPLE_COLUMNS = (
     Sample.run_task_id,

@@ -23,8 +23,8 @@ from app.studies.sentences import format_margin, format_tasks_to_decide
 from app.web.http.schemas import ResponseModel
 from app.web.ui.units import format_count, format_percent, format_points, format_seconds, format_unsigned_points
 from evaluation.decisions import MARGIN, PairDecision, PairVerdict
-from evaluation.inference import ALPHA, Comparison, compare_solved, compute_least_discordant, mcnemar
 from evaluation.outcomes import FIGURES, Figure
+from evaluation.significance import ALPHA, Comparison, compare_solved, compute_least_discordant, mcnemar
 
 
 class Conclusion(ResponseModel):

@@ -112,8 +112,8 @@ class _ReportingWatcher:
     watcher: Watcher
     attempt: JobAttempt
 
-    def on_recording(self, command: Sequence[str], seconds: float) -> None:
-        self.watcher.on_recording(command, seconds)
+    def on_recording(self, commands: Sequence[Sequence[str]], seconds: float) -> None:
+        self.watcher.on_recording(commands, seconds)
         self._report(0, 0, "running the project's tests")
 
     def on_testing(self, done: int, total: int) -> None:

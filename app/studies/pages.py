@@ -98,8 +98,10 @@ def index() -> str:
 def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: choose_opening_budget) by `?margin=` points."""
     study = repository.get_study(get_session(), study_id)
-    analysis, progress = _get_analysis(study), compute_study_progress(get_session(), study)
-    statistics, is_open = analysis.statistics, study.state in OPEN_RUN_STATES
+    is_open = study.state in OPEN_RUN_STATES
+    # While it works an older one will do, so that the page does not slow what is measured.
+    analysis = get_singleton(AnalysisCache).get(get_session(), study, allow_stale=is_open)
+    statistics, progress = analysis.statistics, compute_study_progress(get_session(), study)
     tabs = TABS if statistics else {"arms": TABS["arms"]}
     tab = next((tab for tab in tabs if tab == request.args.get("tab")), next(iter(tabs)))
     budget, margin, error = _parse_choices(study, statistics)
@@ -221,11 +223,6 @@ def _render_form(values: MultiDict[str, str], filled: forms.ParsedStudyForm, err
         further=further,
         further_used=any(values.get(one.name) for one in further),
     )
-
-
-def _get_analysis(study: Study) -> StudyAnalysis:
-    """What the study says; while it works an older one will do, so that the page does not slow what is measured."""
-    return get_singleton(AnalysisCache).get(get_session(), study, allow_stale=study.state in OPEN_RUN_STATES)
 
 
 def _parse_choices(study: Study, statistics: Analysis | None) -> tuple[float, float, str | None]:

@@ -81,11 +81,11 @@ class BlockRunner:
         self.cache.start(row_index, max_tokens)
 
         @use_all_threads()  # a head is dense
-        def read(start: int, end: int) -> None:
-            self.read([end - start], row_index)
+        def read(row: int, start: int, end: int) -> None:
+            self.read([end - start], row)
 
         chunk = self.target.prefill_chunk
-        readable = lambda: self.read_by_target[row_index]  # noqa: E731
+        readable = lambda row: self.read_by_target[row]  # noqa: E731
         return Prefill(PrefillPart(read, 0, n, chunk, self._cost.token, self.device, readable))
 
     def read(self, counts: Sequence[int], first_row: int = 0) -> torch.Tensor:

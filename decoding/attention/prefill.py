@@ -30,28 +30,29 @@ def split_span(start: int, end: int, chunk: int) -> Iterator[tuple[int, int]]:
 
 
 class PrefillEstimate(NamedTuple):
-    """Seconds that a prefill will take: its next chunk, and at least all that is left of it."""
+    """Seconds that a prefill will take: its next chunk, and all that is left of it, as known and at least."""
 
     next_s: float
     rest_s: float
+    least_rest_s: float
 
 
 class PrefillPart:
-    """One model's part of a prefill: `read(a, b)` for each `chunk` of the tokens from `start` to before `end`.
+    """One model's part of a prefill: `read(row, a, b)` for each `chunk` of the tokens from `start` to before `end`.
 
-    `timer` learns what a token costs. `readable`, if given, says how many of the tokens can be read by now: for a part
-    that reads what the parts before it have left.
+    `timer` learns what a token costs. `readable(row)`, if given, says how many of the tokens can be read by now: for a
+    part that reads what the parts before it have left.
     """
 
     def __init__(
         self,
-        read: Callable[[int, int], None],
+        read: Callable[[int, int, int], None],
         start: int,
         end: int,
         chunk: int,
         timer: CostEstimator,
         device: torch.device,
-        readable: Callable[[], int] | None = None,
+        readable: Callable[[int], int] | None = None,
     ) -> None:
         self._read = read
         self._at = start
@@ -61,30 +62,42 @@ class PrefillPart:
         self._device = device
         self._readable = readable
 
-    @property
-    def n_readable(self) -> int:
-        """The tokens that can be read now."""
-        end = self._end if self._readable is None else min(self._end, self._readable())
+    def count_readable(self, row: int) -> int:
+        """Return how many tokens can be read now."""
+        end = self._end if self._readable is None else min(self._end, self._readable(row))
         return max(end - self._at, 0)
 
-    @property
-    def next_s(self) -> float:
-        """The expected seconds of the next chunk."""
-        return self._n_next * self._timer.expected_s
+    def estimate_next_s(self, row: int) -> float:
+        """Return the expected seconds of the next chunk."""
+        return self._count_next(row) * self._timer.expected_s
+
+    def _count_next(self, row: int) -> int:
+        last = self._at + self.count_readable(row)
+        return next((end - start for start, end in split_span(self._at, last, self._chunk)), 0)
 
     @property
-    def _n_next(self) -> int:
-        return next((end - start for start, end in split_span(self._at, self._at + self.n_readable, self._chunk)), 0)
+    def n_chunks(self) -> int:
+        """The chunks that are left."""
+        return -(-self._n_left // self._chunk)
 
     @property
     def rest_s(self) -> float:
-        """The seconds that all of its tokens take at least."""
-        return max(self._end - self._at, 0) * self._timer.least_s
+        """The seconds that all of its tokens take."""
+        return self._n_left * self._timer.known_s
 
-    def step(self) -> None:
+    @property
+    def least_rest_s(self) -> float:
+        """The seconds that all of its tokens take at least."""
+        return self._n_left * self._timer.least_s
+
+    @property
+    def _n_left(self) -> int:
+        return max(self._end - self._at, 0)
+
+    def step(self, row: int) -> None:
         """Read the next chunk."""
-        n, started = self._n_next, time.perf_counter()
-        self._read(self._at, self._at + n)
+        n, started = self._count_next(row), time.perf_counter()
+        self._read(row, self._at, self._at + n)
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         if n >= _FEWEST_TO_TIME:
@@ -93,7 +106,10 @@ class PrefillPart:
 
 
 class Prefill:
-    """A prompt that one model after the other reads. A caller that stops early has a row that it must drop."""
+    """A prompt that one model after the other reads, into the row that the caller names: rows move in a batch.
+
+    A caller that stops early has a row that it must drop.
+    """
 
     def __init__(self, *readings: PrefillPart) -> None:
         self._readings = readings
@@ -102,29 +118,35 @@ class Prefill:
         """Return this prefill with another one after it."""
         return Prefill(*self._readings, *other._readings)
 
-    @property
-    def _left(self) -> Sequence[PrefillPart]:
-        """The parts from the one whose turn it is."""
-        return tuple(dropwhile(lambda each: not each.n_readable, self._readings))
+    def _list_left(self, row: int) -> Sequence[PrefillPart]:
+        """Return the parts from the one whose turn it is."""
+        return tuple(dropwhile(lambda each: not each.count_readable(row), self._readings))
+
+    def is_done(self, row: int) -> bool:
+        """Return whether the prompt is read."""
+        return not self._list_left(row)
 
     @property
-    def is_done(self) -> bool:
-        """Whether the prompt is read."""
-        return not self._left
+    def n_chunks(self) -> int:
+        """The chunks that are left in all models."""
+        return sum(each.n_chunks for each in self._readings)
 
-    @property
-    def ahead(self) -> PrefillEstimate:
-        """The seconds of the next chunk, and at least of all that is left in all models."""
-        left = self._left
-        return PrefillEstimate(left[0].next_s if left else 0.0, sum(each.rest_s for each in left))
+    def estimate(self, row: int) -> PrefillEstimate:
+        """Return the seconds of the next chunk, and of all that is left in all models."""
+        left = self._list_left(row)
+        return PrefillEstimate(
+            left[0].estimate_next_s(row) if left else 0.0,
+            sum(part.rest_s for part in left),
+            sum(part.least_rest_s for part in left),
+        )
 
     @torch.inference_mode()
-    def step(self) -> None:
+    def step(self, row: int) -> None:
         """Read the next chunk; nothing if none is left."""
-        if left := self._left:
-            left[0].step()
+        if left := self._list_left(row):
+            left[0].step(row)
 
-    def finish(self) -> None:
+    def finish(self, row: int) -> None:
         """Read all that is left."""
-        while not self.is_done:
-            self.step()
+        while not self.is_done(row):
+            self.step(row)

@@ -111,7 +111,7 @@ class ModelRunner:
         n = self._split_whole(tokens) if leave_rest and score is None else len(tokens)
         if keeps_prompt and n_known >= n:
             self.cache.keep_prompt(row)
-        return self._prefill(row, tokens[:n], n_known, keeps=keeps, keeps_prompt=keeps_prompt, score=score)
+        return self._prefill(tokens[:n], n_known, keeps=keeps, keeps_prompt=keeps_prompt, score=score)
 
     def plan_chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `start` would need to prefill `tokens`, and how many it would leave."""
@@ -124,7 +124,6 @@ class ModelRunner:
 
     def _prefill(
         self,
-        row: int,
         tokens: Sequence[int],
         first: int,
         *,
@@ -134,7 +133,7 @@ class ModelRunner:
     ) -> Prefill:
         timer = self.cost.token if score is None else self.cost.scored_token
 
-        def read(start: int, end: int) -> None:
+        def read(row: int, start: int, end: int) -> None:
             n_last = [1] if score is None else None
             with read_prompt():
                 logits = self.forward([tokens[start:end]], n_last=n_last, first_row=row, whole=True)

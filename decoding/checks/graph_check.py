@@ -113,9 +113,9 @@ def _start_rows(runners: Sequence[Any], rows: Sequence[Sequence[int]], n_prompts
     model, *heads = runners
     for r, prompt in enumerate(rows):
         source = None if r < n_prompts else r % n_prompts
-        model.start(r, prompt[:-1], _compute_capacity(prompt), source).finish()
+        model.start(r, prompt[:-1], _compute_capacity(prompt), source).finish(r)
         for head in heads:
-            head.start(r, prompt, source).finish()
+            head.start(r, prompt, source).finish(r)
 
 
 def _check_verify(graphs: VerifyGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int]) -> str | None:

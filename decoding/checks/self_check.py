@@ -102,7 +102,7 @@ def _describe_difference(
     runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], logprobs: torch.Tensor
 ) -> str | None:
     """Return how far greedy `tokens` are from a forward's top tokens, and their `logprobs` from its."""
-    runner.start(0, prompt[:-1], len(prompt) + len(tokens)).finish()
+    runner.start(0, prompt[:-1], len(prompt) + len(tokens)).finish(0)
     logits = runner.forward([[prompt[-1], *tokens[:-1]]])
     runner.cache.clear()
     return compare_top(logits, upload(tokens, logits.device), logprobs)

@@ -37,6 +37,12 @@ class Drafter(Protocol):
     def drop(self, row_index: int) -> None:
         """Forget the row; the last row takes its place."""
 
+    def set_aside(self, row_index: int) -> None:
+        """Take the row out of the batch until `put_back`; the last row takes its place."""
+
+    def put_back(self) -> None:
+        """Append the row that was set aside."""
+
 
 class NoDrafter:
     """Proposes nothing: plain decoding, through the same loop."""
@@ -58,4 +64,10 @@ class NoDrafter:
         """Do nothing."""
 
     def drop(self, row_index: int) -> None:
+        """Do nothing."""
+
+    def set_aside(self, row_index: int) -> None:
+        """Do nothing."""
+
+    def put_back(self) -> None:
         """Do nothing."""

@@ -72,6 +72,16 @@ class LookupFirst:
         self._lookup.drop(row_index)
         self._other.drop(row_index)
 
+    def set_aside(self, row_index: int) -> None:
+        """Set the row aside in both."""
+        self._lookup.set_aside(row_index)
+        self._other.set_aside(row_index)
+
+    def put_back(self) -> None:
+        """Append that row in both."""
+        self._lookup.put_back()
+        self._other.put_back()
+
 
 def _add_looked_up(q: Distribution, looked_up: list[list[int]], k: int) -> Distribution:
     """Return `q` [R * k', C] widened to k steps, one-hot on the draft in the rows that the lookup drafted.

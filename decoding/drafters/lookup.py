@@ -79,6 +79,7 @@ class LookupDrafter:
     def __init__(self, answers: AnswerIndex) -> None:
         self._answers = answers
         self._texts: list[_Text] = []
+        self._aside: list[_Text] = []
 
     def start(self, row_index: int, row: Row, source: int | None) -> Prefill:
         """Index the prompt, once for a request that shares it: a row also sees what its siblings wrote before it."""
@@ -112,9 +113,21 @@ class LookupDrafter:
 
     def drop(self, row_index: int) -> None:
         """Move the last row's text; what a finished row wrote stays in the automata that others share."""
-        last = self._texts.pop()
+        self._take_out(row_index)
+
+    def set_aside(self, row_index: int) -> None:
+        """Set the row's text aside."""
+        self._aside.append(self._take_out(row_index))
+
+    def put_back(self) -> None:
+        """Append that row's text."""
+        self._texts.append(self._aside.pop())
+
+    def _take_out(self, row_index: int) -> _Text:
+        text, last = self._texts[row_index], self._texts.pop()
         if row_index < len(self._texts):
             self._texts[row_index] = last
+        return text
 
 
 class NgramDrafter(LookupDrafter):

@@ -51,3 +51,11 @@ class ModelDrafter:
     def drop(self, row_index: int) -> None:
         """Move the last row's cache into its place."""
         self._runner.cache.drop(row_index)
+
+    def set_aside(self, row_index: int) -> None:
+        """Set the row's cache aside."""
+        self._runner.cache.set_aside(row_index)
+
+    def put_back(self) -> None:
+        """Append that row's cache."""
+        self._runner.cache.put_back()

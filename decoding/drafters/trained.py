@@ -42,3 +42,11 @@ class TrainedDrafter:
     def drop(self, row_index: int) -> None:
         """Move the last row's cache into its place."""
         self._drafts.cache.drop(row_index)
+
+    def set_aside(self, row_index: int) -> None:
+        """Set the row's cache aside."""
+        self._drafts.cache.set_aside(row_index)
+
+    def put_back(self) -> None:
+        """Append that row's cache."""
+        self._drafts.cache.put_back()

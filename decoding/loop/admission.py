@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from decoding.costs.costs import Costs
 from decoding.loop.batch import Batch
+from decoding.loop.turns import CHUNKS_AT_ONCE, compute_reading_share
 from decoding.request import Sample
 from decoding.state.request_state import RequestState
 
@@ -81,24 +82,25 @@ class Admission:
         batch: Batch,
         lengths: SampleLengthModel,
         costs: Costs,
-        has_memory: Callable[[RequestState], bool],
+        has_room: Callable[[RequestState], bool],
     ) -> None:
         self._batch = batch
-        self._has_memory = has_memory
+        self._has_room = has_room
         self._lengths = lengths
         self._costs = costs
 
     def can_finish(self, state: RequestState) -> bool:
         """Return whether a waiting request is likely to be answered in time, if it joins now."""
         round_s = self._estimate_round_s(state.request.n)
-        return self._estimate_chance(state, round_s, delay_s=self._estimate_prefill_s(state)) >= _LIKELY
+        delay_s = self._estimate_reading_s(state, self._estimate_prefill_s(state))
+        return self._estimate_chance(state, round_s, delay_s=delay_s) >= _LIKELY
 
     def try_admit(self, state: RequestState) -> bool:
         """Return whether a waiting request joins now, with fewer samples if it allows that and they are too many."""
         others = self._batch.requests
         if not others:
             return True
-        if self._batch.n_free < 1 or not self._has_memory(state) or not self._can_read_in_time(state):
+        if self._batch.n_free < 1 or not self._has_room(state) or not self._can_read_in_time(state):
             return False
         wanted = state.request.n
         fewest = wanted if state.request.n_min is None else state.request.n_min
@@ -132,7 +134,8 @@ class Admission:
 
         ends = [(self._estimate_end_s(other, round_s_now), other) for other in others]
         wait_s, first_to_end = min(ends, key=lambda pair: pair[0])
-        chance_if_joining = self._estimate_chance(state, round_s_joined, delay_s=prefill_s)
+        reading_s = self._estimate_reading_s(state, prefill_s)
+        chance_if_joining = self._estimate_chance(state, round_s_joined, delay_s=reading_s)
         chance_if_waiting = self._estimate_chance(state, round_s_now, delay_s=wait_s + prefill_s)
         gain = max(chance_if_joining - chance_if_waiting, 0.0)
         return estimate_loss(first_to_end) <= gain and sum(map(estimate_loss, others)) <= chance_if_joining
@@ -161,6 +164,12 @@ class Admission:
         n_verified = sum(each.rounds[-1].n_verified for each in self._batch.requests if each.rounds)
         target_s = sum(map(verify_s, chunks)) + verify_s(n_verified + n_rest) - verify_s(n_verified)
         return target_s + self._costs.get_known_drafter_s(sum(chunks) + n_rest)
+
+    def _estimate_reading_s(self, state: RequestState, prefill_s: float) -> float:
+        """Return the seconds until a prompt is read that takes `prefill_s` alone: a long one takes turns."""
+        if len(self._batch.plan_chunks(state)[0]) <= CHUNKS_AT_ONCE:
+            return prefill_s
+        return prefill_s / compute_reading_share(len(self._batch.requests), prefill_s, state.clock.left_s)
 
     def _estimate_round_s(self, n_joining: int) -> float:
         """Return the seconds of a round with `n_joining` more samples, if they share rows and draft as the others do.

@@ -35,7 +35,7 @@ class Batch:
         shares_rows: bool,
     ) -> None:
         self.memory = memory
-        memory.owners = lambda: [row.state for row in self.rows]
+        memory.owners = lambda: [row.state for row in (*self.rows, *self._list_aside())]
         self.target = target
         self.drafter = drafter
         self._max_samples = min(max_samples, target.cache.max_rows)  # slots for recurrent states may be few
@@ -43,13 +43,16 @@ class Batch:
         # A row that only some of a request's samples are in is copied for the others, once its prompt is read.
         self._leaves_rest = shares_rows and target.reads_in_rounds
         self.rows: list[Row] = []
+        self._aside: tuple[Row, Prefill] | None = None
         self.requests: list[RequestState] = []
         self._tokenizer = model.tokenizer
 
     @property
     def n_free(self) -> int:
         """Samples that there is room for."""
-        return self._max_samples - sum(len(row.samples) for row in self.rows if not row.is_finished)
+        return self._max_samples - sum(
+            len(row.samples) for row in (*self.rows, *self._list_aside()) if not row.is_finished
+        )
 
     def compute_memory_need(self, state: RequestState) -> MemoryNeed:
         """Return what a request may need from now on: a row for each sample that has not ended."""
@@ -71,6 +74,40 @@ class Batch:
             state.prompt[:-1], prefix_cache=cached and not scored, leave_rest=self._leaves_rest and not scored
         )
 
+    def find_row(self, state: RequestState) -> int:
+        """Return where the first row of a request is."""
+        return next(row_index for row_index, row in enumerate(self.rows) if row.state is state)
+
+    @property
+    def has_row_aside(self) -> bool:
+        """Whether a row waits for more of its prompt to be read."""
+        return self._aside is not None
+
+    def set_aside(self, row_index: int, prefill: Prefill) -> None:
+        """Take a row whose prompt is not read yet out of the rounds until `put_back`, or its end."""
+        assert self._aside is None
+        self._aside = self._take_out(row_index), prefill
+        self.target.cache.set_aside(row_index)
+        self.drafter.set_aside(row_index)
+
+    def put_back(self) -> tuple[RequestState, Prefill]:
+        """Append the row that was set aside; return its request, and what reads more of its prompt."""
+        assert self._aside is not None
+        (row, prefill), self._aside = self._aside, None
+        self.rows.append(row)
+        self.target.cache.put_back()
+        self.drafter.put_back()
+        return row.state, prefill
+
+    def _take_out(self, row_index: int) -> Row:
+        row, last = self.rows[row_index], self.rows.pop()
+        if row_index < len(self.rows):
+            self.rows[row_index] = last
+        return row
+
+    def _list_aside(self) -> list[Row]:
+        return [] if self._aside is None else [self._aside[0]]
+
     def fork(self, row_index: int, parts: Sequence[Sequence[Sample]]) -> None:
         """Split a row's samples between a verify and its commit: the first part stays, others get new rows."""
         for samples in parts[1:]:
@@ -80,6 +117,8 @@ class Batch:
 
     def finish(self, state: RequestState, reason: FinishReason) -> list[Row]:
         """End every sample of a request that has not ended, the waiting ones too; return its rows."""
+        if any(row.state is state for row in self._list_aside()):
+            self.put_back()
         rows = [row for row in self.rows if row.state is state]
         for row in rows:
             row.finish(reason)
@@ -95,9 +134,7 @@ class Batch:
             if group := self._take_next_group(self.rows[row_index].state):
                 self._start_from_copy(group, self.rows[row_index].state, row_index, source=row_index)
                 continue
-            last = self.rows.pop()
-            if row_index < len(self.rows):
-                self.rows[row_index] = last
+            self._take_out(row_index)
             self.target.cache.drop(row_index)
             self.drafter.drop(row_index)
         self._start_waiting_samples()
@@ -120,7 +157,7 @@ class Batch:
 
     def _start_from_copy(self, samples: list[Sample], state: RequestState, row_index: int, source: int) -> None:
         """Put a new row at `row_index`, its prompt copied from row `source` of the same request."""
-        self._start_row(samples, state, row_index, source).finish()  # which has nothing left to read
+        self._start_row(samples, state, row_index, source).finish(row_index)  # which has nothing left to read
 
     def _start_row(self, samples: list[Sample], state: RequestState, row_index: int, source: int | None) -> Prefill:
         """Put a new row at `row_index`; the result prefills its prompt, if there is no `source`."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
+from decoding.attention.prefill import Prefill
 from decoding.attention.runner_pool import Runners
 from decoding.costs.costs import Costs
 from decoding.loop.admission import Admission, SampleLengthModel
 from decoding.loop.intake import Intake
 from decoding.loop.step import Decoder, RoundMemoryError
+from decoding.loop.turns import CHUNKS_AT_ONCE, ReadingTurns, compute_reading_share
 from decoding.loop.updates import publish_updates
 from decoding.models.device_memory import is_out_of_memory
-from decoding.request import Completion, OnBatchUpdate, RequestError, ShouldCancelRequest
+from decoding.request import Completion, FinishReason, OnBatchUpdate, RequestError, ShouldCancelRequest
 from decoding.state.request_state import RequestState
 
 Outcome = tuple[int, Completion | RequestError]
@@ -39,6 +41,7 @@ class Scheduler:
         self._lengths = lengths
         self._on_update = on_update
         self._should_cancel = should_cancel
+        self._turns = ReadingTurns()
 
     def run(self, intake: Intake) -> Iterator[Outcome]:
         """Yield (position, outcome) as each request is done, until the intake has none and the batch is empty."""
@@ -55,10 +58,12 @@ class Scheduler:
                 if intake.is_over:
                     return
                 continue
+            if batch.has_row_aside and (self._turns.is_due or not batch.rows):
+                yield from self._read_prompt(*batch.put_back(), intake)
             self._end_requests()
             for state in batch.retire():  # before the round that they cannot wait for
                 yield self._build_outcome(state)
-            if batch.rows:
+            if batch.rows and not (batch.has_row_aside and self._turns.is_due):
                 yield from self._step()
 
     def has_free_place(self) -> bool:
@@ -71,19 +76,27 @@ class Scheduler:
         chunks, n_rest = self._batch.plan_chunks(state)
         scored = state.request.prompt_logprobs is not None
         seconds = self._costs.get_known_round_s() + self._costs.get_known_prompt_s(sum(chunks) + n_rest, scored=scored)
-        return not others or (all(o.clock.fits(seconds) for o in others) and self._has_memory(state))
+        return not others or (all(o.clock.fits(seconds) for o in others) and self._has_room(state))
 
-    def _has_memory(self, state: RequestState) -> bool:
-        """Return whether a request need not wait for memory: one that can never have it does not wait either."""
+    def _has_room(self, state: RequestState) -> bool:
+        """Return whether a request need wait neither for memory nor for a long prompt before its own long one.
+
+        One that can never have the memory does not wait.
+        """
         need = self._batch.compute_memory_need(state)
-        return not self._memory.lacks(need) or self._memory.never_fits(need)
+        return (not self._memory.lacks(need) or self._memory.never_fits(need)) and not (
+            self._batch.has_row_aside and len(self._batch.plan_chunks(state)[0]) > CHUNKS_AT_ONCE
+        )
 
     def make_admission(self) -> Admission:
         """Return the admission of requests to the batch."""
-        return Admission(self._batch, self._lengths, self._costs, self._has_memory)
+        return Admission(self._batch, self._lengths, self._costs, self._has_room)
 
-    def _is_cancelled(self, state: RequestState) -> bool:
-        return self._should_cancel is not None and self._should_cancel(state.position)
+    def _find_reason_to_end(self, state: RequestState, needed_s: float) -> FinishReason | None:
+        """Return why a request ends now, if it is cancelled or has not `needed_s` left."""
+        if self._should_cancel is not None and self._should_cancel(state.position):
+            return "cancelled"
+        return None if state.clock.fits(needed_s) else "deadline"
 
     def _build_outcome(self, state: RequestState) -> Outcome:
         self._lengths.observe(state.samples)
@@ -99,12 +112,12 @@ class Scheduler:
             yield self._build_refusal(state, f"does not fit into memory, and {n:,} tokens each would")
             return
         memory.take(state, need)
-        try:
-            yield from self._admit(state, intake)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            yield from self._end_out_of_memory(state)
+        started, is_alone = time.perf_counter(), not self._batch.has_row_aside
+        if is_alone:
+            self._turns.restart()
+        yield from self._read_prompt(state, None, intake)
+        if not is_alone:
+            self._turns.record_others(time.perf_counter() - started)
 
     def _end_out_of_memory(self, state: RequestState) -> Iterator[Outcome]:
         """End a request for which memory has run out."""
@@ -122,38 +135,50 @@ class Scheduler:
             " shorten the prompt, give a smaller max_new_tokens or n, or end other programs"
         )
 
-    def _admit(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
-        """Prefill a request's prompt in chunks; yield requests that end meanwhile, perhaps itself."""
+    def _read_prompt(self, state: RequestState, prefill: Prefill | None, intake: Intake) -> Iterator[Outcome]:
+        """Read a request's prompt, of a long one a chunk; yield requests that end. It joins now without `prefill`."""
+        try:
+            is_over = yield from self._read_chunks(state, prefill or self._batch.admit(state), intake)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            yield from self._end_out_of_memory(state)
+            return
+        if is_over:
+            state.prefill_s = state.clock.elapsed_s - state.waited_s
+        for done in self._batch.retire():
+            yield self._build_outcome(done)
+
+    def _read_chunks(self, state: RequestState, prefill: Prefill, intake: Intake) -> Generator[Outcome, None, bool]:
+        """Read chunks; return whether the prompt is read or its request has ended, else its row is set aside."""
         batch = self._batch
-        prefill, n_chunks = batch.admit(state), 0
-        while not prefill.is_done:
-            ahead = prefill.ahead
+        while not prefill.is_done(row := batch.find_row(state)):
+            ahead = prefill.estimate(row)
             yield from self._end_waiting(intake)
-            # The others wait for this prefill; those that cannot wait end now with the tokens they have.
+            # The others wait for this chunk; those that cannot wait end now with the tokens they have.
             others = [other for other in batch.requests if other is not state]
             for other in [o for o in others if not o.clock.fits(ahead.next_s if o.rounds else 0.0)]:
                 publish_updates(batch.finish(other, "deadline"), self._on_update)
                 batch.requests.remove(other)
                 yield self._build_outcome(other)
-            if n_chunks and self._is_cancelled(state):
-                publish_updates(batch.finish(state, "cancelled"), self._on_update)
+            if reason := self._find_reason_to_end(state, ahead.least_rest_s):
+                publish_updates(batch.finish(state, reason), self._on_update)
                 break
-            if not state.clock.fits(ahead.rest_s):
-                publish_updates(batch.finish(state, "deadline"), self._on_update)
-                break
-            prefill.step()
-            n_chunks += 1
-        state.prefill_s = state.clock.elapsed_s - state.waited_s
-        for done in batch.retire():
-            yield self._build_outcome(done)
+            started = time.perf_counter()
+            prefill.step(row)
+            if prefill.n_chunks > CHUNKS_AT_ONCE and not batch.has_row_aside:
+                share = compute_reading_share(len(batch.requests) - 1, ahead.rest_s, state.clock.left_s)
+                self._turns.record_chunk(time.perf_counter() - started, share)
+                batch.set_aside(row, prefill)
+                return False
+        return True
 
     def _end_waiting(self, intake: Intake) -> Iterator[Outcome]:
         """End the requests that wait to join and are cancelled or out of time, and yield them."""
         for state in intake.waiting():
-            cancelled = self._is_cancelled(state)
-            if cancelled or not state.clock.fits(self._costs.next_round.least_s):
+            if reason := self._find_reason_to_end(state, self._costs.next_round.least_s):
                 state.waited_s = state.clock.elapsed_s
-                state.finish_waiting("cancelled" if cancelled else "deadline")
+                state.finish_waiting(reason)
                 yield self._build_outcome(state)
 
     def _end_requests(self) -> None:
@@ -165,10 +190,9 @@ class Scheduler:
         n_unread = sum(self._batch.target.n_unread(self._batch.rows))
         expected_s = self._costs.get_expected_round_s(n_unread)
         for state in self._batch.requests:
-            if self._is_cancelled(state):
-                publish_updates(self._batch.finish(state, "cancelled"), self._on_update)
-            elif not state.clock.fits(expected_s if state.rounds else self._costs.next_round.least_s):
-                publish_updates(self._batch.finish(state, "deadline"), self._on_update)
+            needed_s = expected_s if state.rounds else self._costs.next_round.least_s
+            if reason := self._find_reason_to_end(state, needed_s):
+                publish_updates(self._batch.finish(state, reason), self._on_update)
 
     def _step(self) -> Iterator[Outcome]:
         """Decode one round; yield the requests that are done, or the largest one if memory has run out."""
@@ -182,6 +206,7 @@ class Scheduler:
             )
             yield from self._end_out_of_memory(largest)
             return
+        self._turns.record_others(time.perf_counter() - started)
         publish_updates(self._batch.rows, self._on_update, added)
         done = self._batch.retire()
         for state in self._batch.requests:  # samples that have ended need no rows

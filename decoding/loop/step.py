@@ -66,7 +66,7 @@ class Decoder:
         seconds = time.perf_counter() - started
         if not verified.reads_prompts:  # the time of a prompt says nothing about other rounds
             self._learn(verified, seconds)
-        for state in self.batch.requests:
+        for state in {row.state: None for row in verified.rows}:
             state.rounds.append(self._describe_round(state, verified, added, seconds))
         return added
 

@@ -133,6 +133,7 @@ class RaggedCache(Cache):
         # One more: the padding of a captured round may lie past the end of a row.
         self.table = PageTable(max_rows, width + 1, device)
         self._rows: list[_RowPages] = []
+        self._aside: list[_RowPages] = []
         self._layout: Layout | None = None
         super().__init__(layers=[RaggedLayer(self, i) for i in range(n_layers)])
 
@@ -153,9 +154,9 @@ class RaggedCache(Cache):
         """Return the most tokens that a row may get."""
         return self._rows[row].max_tokens
 
-    def pages(self, row: int) -> Sequence[int]:
-        """Return the pages of a row."""
-        return self._rows[row].pages
+    def list_pages(self) -> list[Sequence[int]]:
+        """Return the pages of each row; the rows that are set aside come last."""
+        return [row.pages for row in (*self._rows, *self._aside)]
 
     # A forward ----------------------------------------------------------------------------------------------------
 
@@ -304,19 +305,33 @@ class RaggedCache(Cache):
 
     def drop(self, row: int) -> None:
         """Remove a row: the last row takes its number, and the batch shrinks by one."""
-        self.pool.give_back(self._rows[row].pages)
-        last = self._rows.pop()
+        self.pool.give_back(self._take_out(row).pages)
+
+    def _take_out(self, row: int) -> _RowPages:
+        place, last = self._rows[row], self._rows.pop()
         if row < len(self._rows):
             self._rows[row] = last
             self.table.write(row, last.pages)
         self.table.write(len(self._rows), [])
+        return place
+
+    def set_aside(self, row: int) -> None:
+        """Take a row out of the batch, with all that it has, until `put_back`; the last row takes its number."""
+        self._aside.append(self._take_out(row))
+
+    def put_back(self) -> None:
+        """Append the row that was last set aside."""
+        self.table.write(len(self._rows), self._aside[-1].pages)
+        self._rows.append(self._aside.pop())
 
     def rewind(self, row: int, length: int) -> None:
         """Truncate a row to its first `length` tokens: a draft model commits while it drafts, so rejection rewinds."""
         self._rows[row].length = min(self._rows[row].length, length)
 
     def clear(self) -> None:
-        """Remove all rows."""
+        """Remove all rows, those set aside too."""
+        while self._aside:
+            self.put_back()
         while self._rows:
             self.drop(len(self._rows) - 1)
 

@@ -89,6 +89,7 @@ class RecurrentCache(RaggedCache):
         self._states = self.pool.states
         self.max_rows = min(self.max_rows, self._states.n_slots - 1)
         self._row_slots: list[_RowSlot] = []
+        self._slots_aside: list[_RowSlot] = []
         self._forward: StateRows | None = None
         self._is_whole = False
         self._uncommitted: dict[Hashable, StateWrites | _LastState | _ConvInputs] = {}
@@ -217,11 +218,26 @@ class RecurrentCache(RaggedCache):
     def drop(self, row: int) -> None:
         """Remove a row: the last row takes its number."""
         super().drop(row)
-        self._states.give_back(self._row_slots[row].number)
-        self._leave_prompt(self._row_slots[row])
-        last = self._row_slots.pop()
+        slot = self._take_slot(row)
+        self._states.give_back(slot.number)
+        self._leave_prompt(slot)
+
+    def _take_slot(self, row: int) -> _RowSlot:
+        slot, last = self._row_slots[row], self._row_slots.pop()
         if row < len(self._row_slots):
             self._row_slots[row] = last
+        return slot
+
+    def set_aside(self, row: int) -> None:
+        """Take a row out of the batch, with its states."""
+        super().set_aside(row)
+        self._slots_aside.append(self._take_slot(row))
+
+    def put_back(self) -> None:
+        """Append the row that was last set aside, which is in no forward now."""
+        super().put_back()
+        self._row_slots.append(self._slots_aside.pop())
+        self._row_slots[-1].forward_row = None
 
     def rewind(self, row: int, length: int) -> None:
         """Do nothing at the row's end. Raises RuntimeError before it: the state there is not known any more."""

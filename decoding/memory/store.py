@@ -136,7 +136,7 @@ class MemoryAccount:
         self._needs: dict[Hashable, int] = {}  # of each request its pages in each pool
         self._slots: dict[Hashable, int] = {}  # and its slots for recurrent states
         self.owners: Callable[[], Sequence[Hashable]] = list
-        """Returns the request of each row."""
+        """Returns the request of each row, and of the rows that are set aside."""
 
     def n_pages(self, need: MemoryNeed) -> int:
         """Return the pages that a request may need in each pool."""
@@ -186,10 +186,10 @@ class MemoryAccount:
         if not self._needs or which >= len(self._caches):
             return 0
         held: dict[Hashable, set[int]] = {owner: set() for owner in self._needs}
-        cache = self._caches[which]
-        for row, owner in enumerate(self.owners()):
-            if owner in held and row < len(cache.lens):
-                held[owner].update(cache.pages(row))
+        # A row that is about to be placed has no pages yet.
+        for owner, pages in zip(self.owners(), self._caches[which].list_pages(), strict=False):
+            if owner in held:
+                held[owner].update(pages)
         return sum(max(n - len(held[owner]), 0) for owner, n in self._needs.items())
 
     def clear(self) -> None:

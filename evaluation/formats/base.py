@@ -71,7 +71,7 @@ def get_language(record: Record) -> str:
 
 
 def get_text(record: Record, field: str, default: str | None = None) -> str:
-    """A string that is not blank; `default` where the field is left out, if one is given. Raises RecordError."""
+    """A string, not blank unless there is a `default`, used where the field is left out. Raises RecordError."""
     value = record.get(field, default)
     if value is None:
         raise RecordError(f"field {field}: is missing, give a string")

@@ -48,7 +48,7 @@ def _build_check(tests: list[str], entry_point: str) -> str:
 
 
 def _build_check_from_script(script: str, entry_point: str, task_id: str) -> str:
-    """The script as it is up to its first use of the entry point; the statements from there on are the check."""
+    """The script; what begins with its first use of the entry point is in a check, unless it defines one."""
     tree = parse(script)
     if tree is None:
         raise RecordError(f"field test: does not compile: {compile_error(script)}")

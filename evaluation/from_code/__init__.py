@@ -1,1 +1,1 @@
-"""A Python project as a dataset: tasks from its functions, tests from their behaviour while the project's tests ran."""
+"""A Python project as a dataset: tasks from its functions, judged by recorded calls or by the project's own tests."""

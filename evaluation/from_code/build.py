@@ -57,7 +57,7 @@ from evaluation.from_code.unstated import BodyConstant, find_attribute_names, fi
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-15"
+BUILDER = "from-code-16"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -289,7 +289,7 @@ def _build_judged_row(
         work.project, function, program.placement, cases, source, work.options.context, fair.examples
     )
     checks.check_original(sandbox, _to_task(row), row["prompt"] + row["canonical_solution"])
-    score = checks.judge_mutants(sandbox, program, cases, score)
+    score = checks.judge_mutants(sandbox, program, cases, score).drop_unclear()
     row["source"] |= score.to_json(score.is_weak(cases))
     return row
 

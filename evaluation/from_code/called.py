@@ -63,7 +63,7 @@ def list_receivers(calls: Mapping[str, Sequence[RecordedCall]], function: Projec
 
 
 def _find_called(function: ProjectFunction) -> dict[str, bool]:
-    """The names that a body calls, in its order, and whether each is called on an attribute of `self`."""
+    """The names that a function calls, and whether each is called on an attribute of `self`."""
     found: dict[str, bool] = {}
     for node in ast.walk(function.node):
         match node:

@@ -20,6 +20,7 @@ from evaluation.from_code.calls.observe import (
 )
 from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
 from evaluation.from_code.mutants import Mutant
+from evaluation.from_code.oversights import UNCLEAR
 from evaluation.from_code.placing.module_runner import MAX_MESSAGE
 from evaluation.from_code.placing.tree_equality import agrees
 from evaluation.from_code.reasons import ExcludedError
@@ -31,8 +32,11 @@ from evaluation.verdicts import Status, Trust
 MIN_CASES = 2
 MAX_DIFFERENT = 0.1
 """Share of the recorded calls that may differ in the sandbox."""
+CHANGING = "gives other results when it is called again"
 MAX_MUTANTS = 100
 MIN_MUTANTS = 3
+MIN_STRONG_CASES = 5
+"""Fewer make a weak test."""
 FEW_CASES = 5
 """With at most this many cases, a test must notice MIN_KINDS kinds of faults and see MIN_RESULTS results."""
 MIN_KINDS = 3
@@ -50,6 +54,12 @@ class MutationScore:
     mutants: tuple[Mutant, ...]
     survivors: tuple[Mutant, ...]
 
+    def drop_unclear(self) -> MutationScore:
+        """The score without survivors that may well do the same as the original."""
+        unclear = {mutant for mutant in self.survivors if mutant.operator in UNCLEAR}
+        kept = ([each for each in group if each not in unclear] for group in (self.mutants, self.survivors))
+        return MutationScore(*map(tuple, kept))
+
     def to_json(self, is_weak: bool) -> dict[str, Any]:
         """What a dataset says of the test."""
         killed = len(self.mutants) - len(self.survivors)
@@ -64,8 +74,10 @@ class MutationScore:
     def is_weak(self, cases: Sequence[Case]) -> bool:
         """Whether the test misses a fault. Few recorded cases have to notice several kinds of them, and to have several
         results, too."""
-        if self.survivors or sum(not case.nearby for case in cases) > FEW_CASES:
-            return bool(self.survivors)
+        if self.survivors or len(cases) < MIN_STRONG_CASES:
+            return True
+        if sum(not case.nearby for case in cases) > FEW_CASES:
+            return False
         kinds = {mutant.operator for mutant in self.mutants}
         results = {(case.outcome.returned, case.outcome.after) for case in cases if not case.outcome.raised}
         are_switches = all(returned in ("true", "false", "null") for returned, _ in results)
@@ -73,7 +85,7 @@ class MutationScore:
 
 
 def repeat_calls(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[RecordedCall]
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[RecordedCall], max_different: float = MAX_DIFFERENT
 ) -> tuple[list[Case], set[str]]:
     """The recorded calls as cases, after the original repeated them twice in the sandbox, and the modules it loaded.
 
@@ -90,7 +102,7 @@ def repeat_calls(
     refused = ""
     for call, one, two in zip(calls, first.outcomes, second.outcomes, strict=True):
         if not one.is_same_as(two) or one.refused != two.refused:
-            raise ExcludedError("gives other results when it is called again", "random, the time, or a state")
+            raise ExcludedError(CHANGING, "random, the time, or a state")
         if one.refused:
             refused = refused or one.refused
             continue
@@ -99,7 +111,7 @@ def repeat_calls(
             cases.append(Case(call.call, call.digest, one.keep_common_views(two), call.shape))
         else:
             differs += 1
-    if differs > MAX_DIFFERENT * len(calls):
+    if differs > max_different * len(calls):
         raise ExcludedError(
             "does not repeat in the sandbox what it did in its tests",
             f"{differs} of {len(calls)} calls differ: state, time, randomness, the order of a set, or its surroundings",

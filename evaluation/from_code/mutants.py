@@ -13,7 +13,12 @@ from types import MappingProxyType
 from typing import Any
 
 from evaluation.from_code.operators import MutationContext, list_mutations
-from evaluation.from_code.oversights import find_preceding_tests, find_stored_parameters, pair_defaults
+from evaluation.from_code.oversights import (
+    find_following_guards,
+    find_preceding_tests,
+    find_stored_parameters,
+    pair_defaults,
+)
 from evaluation.source import compile_error, list_arguments
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -48,8 +53,9 @@ def build_mutants(
     defaults = _find_defaults(function, owner) | {name: ast.Constant(value) for name, value in fixed.items()}
     context = MutationContext(
         _list_local_names(function), list_parameters(function), defaults, has_none,
-        find_stored_parameters(function), find_preceding_tests(function), {*optional, *_find_none_defaults(function)},
-        _list_attributes(function),
+        find_stored_parameters(function), find_preceding_tests(function), find_following_guards(function),
+        {*optional, *_find_none_defaults(function)}, _list_attributes(function),
+        owner.name if owner else "",
     )  # fmt: skip
     found: dict[str, Mutant] = {}
     for operator, line, source in _list_faulty(function, context):
@@ -128,7 +134,7 @@ def _replace_child(parent: ast.AST, name: str, index: int | None, node: ast.AST)
 def _walk_mutable_nodes(
     function: FunctionNode,
 ) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, tuple[str, int | None]]]:
-    """The statements and expressions of the body with their parents and their places in these; annotations, docstring
+    """The statements and expressions of the body with parents and places in these; annotations, asserts, docstring
     and raised expressions left out."""
     body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
     todo: list[tuple[ast.AST, ast.AST, tuple[str, int | None]]] = [

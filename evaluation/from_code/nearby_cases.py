@@ -7,7 +7,7 @@ arguments are of their kinds, and every mutant that repeats the recorded calls d
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from evaluation.from_code import checks
@@ -29,12 +29,20 @@ functions, and none if fewer than MIN_CALLS are left."""
 MIN_CALLS = 20
 MAX_JUDGING = 20
 MAX_SHOWN = 6
+MAX_ODD = 3
+"""Calls that callers seldom make and that tell nothing else apart: they are shown too. Where a function has at most
+FEW_RESULTS results, these are calls whose change changes the result."""
+FEW_RESULTS = 3
 MAX_SURVIVORS = 30
 _ACCIDENTS = frozenset({
     "TypeError", "AttributeError", "NameError", "LookupError", "ArithmeticError", "AssertionError", "RuntimeError",
     "ImportError", "MemoryError", "SystemExit",
 })  # fmt: skip
 """Exceptions that a function raises by chance on arguments that nobody meant for it, with those derived from them."""
+
+
+_LOOKUPS = ("__getitem__", "__delitem__", "pop", "popitem", "remove", "index")
+"""Methods that are meant to raise a LookupError."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,8 @@ def find_nearby_cases(
         return NearbyCases()
     others = [case for case in recorded if case not in chosen][:limit]
     calls = list_nearby(recorded, node, limit, receivers)
-    called = _observe_usual(sandbox, program, list(calls), recorded)
+    accidents = _ACCIDENTS - ({"LookupError"} if node.name in _LOOKUPS else set())
+    called = _observe_usual(sandbox, program, list(calls), recorded, accidents)
     if not called and not others:
         return NearbyCases()
     noticing = checks.find_noticing_cases(sandbox, program, [*others, *called], sources)
@@ -81,9 +90,14 @@ def find_nearby_cases(
     shapes = {case.shape for case in _describe_shapes(recorded)}
     usual = [
         each.case for each in near
-        if calls[each.case.call] and not any(seen.count_new(each)) and each.case.shape in shapes
+        if calls[each.case.call].is_likely and not any(seen.count_new(each)) and each.case.shape in shapes
     ]  # fmt: skip
-    found = _choose_shown(near, seen, program.placement.function), choose_varied_cases(usual, MAX_JUDGING)
+    near = _keep_short(near, program.placement.function)
+    told = _choose_shown(near, seen)
+    odd = [each.case for each in near if not calls[each.case.call].is_likely and each.case not in told]
+    if len({case.outcome.returned for case in recorded}) <= FEW_RESULTS:  # else most changes change the result
+        odd = [case for case in odd if not case.outcome.is_same_as(calls[case.call].origin.outcome)] or odd
+    found = [*told, *choose_varied_cases(odd, MAX_ODD)], choose_varied_cases(usual, MAX_JUDGING)
     shown, judging = _keep_repeated(sandbox, program, *found)
     return NearbyCases(tuple(shown), (*(each.case for each in more), *judging))
 
@@ -135,14 +149,19 @@ def _choose_telling(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     return chosen
 
 
-def _choose_shown(near: Sequence[_Candidate], seen: _KnownBehaviour, name: str) -> list[Case]:
-    """At most MAX_SHOWN short cases, each time the one that adds most."""
+def _keep_short(near: Sequence[_Candidate], name: str) -> list[_Candidate]:
+    """Those that a prompt can show, short ones first."""
     texts = {each.case.digest: format_case(each.case, name, MAX_EXAMPLE_CHARS + 1) for each in near}
-    short = {key for key, text in texts.items() if len(text) <= MAX_EXAMPLE_CHARS and text.isprintable()}
-    pending = [each for each in near if each.case.digest in short]
+    short = [each for each in near if len(text := texts[each.case.digest]) <= MAX_EXAMPLE_CHARS and text.isprintable()]
+    return sorted(short, key=lambda each: len(texts[each.case.digest]))
+
+
+def _choose_shown(near: Sequence[_Candidate], seen: _KnownBehaviour) -> list[Case]:
+    """At most MAX_SHOWN cases, each time the first of those that add most."""
+    pending = list(near)
     chosen: list[Case] = []
     while pending and len(chosen) < MAX_SHOWN:
-        best = max(pending, key=lambda each: (*seen.count_new(each), -len(texts[each.case.digest])))
+        best = max(pending, key=seen.count_new)
         if not any(seen.count_new(best)):
             break
         chosen.append(best.case)
@@ -152,9 +171,9 @@ def _choose_shown(near: Sequence[_Candidate], seen: _KnownBehaviour, name: str) 
 
 
 def _observe_usual(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], recorded: Sequence[Case]
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], recorded: Sequence[Case], accidents: Set[str]
 ) -> list[Case]:
-    """The calls as cases, where the original does something of a kind that was recorded."""
+    """The calls as cases, without accidents, and plain where all recorded ones are."""
     try:
         outcomes = [outcome for start in range(0, len(calls), BATCH)
                     for outcome in observe(sandbox, program, calls[start : start + BATCH]).outcomes]  # fmt: skip
@@ -164,7 +183,7 @@ def _observe_usual(
     plain = all(case.is_plain() for case in recorded)
 
     def is_usual(one: CallOutcome) -> bool:
-        is_meant = not one.raised or one.raised[0] in raised or not _ACCIDENTS & set(one.raised)
+        is_meant = not one.raised or one.raised[0] in raised or accidents.isdisjoint(one.raised)
         return is_meant and not one.refused and not one.failed
 
     cases = [

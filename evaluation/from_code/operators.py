@@ -11,7 +11,17 @@ import builtins
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from evaluation.from_code.oversights import Fault, compare_with_none, list_oversights, take_empty_for_none
+from evaluation.from_code.oversights import (
+    ORDER,
+    SUBCLASS,
+    Fault,
+    ask_first,
+    compare_with_none,
+    is_class_of_self,
+    list_oversights,
+    take_empty_for_none,
+)
+from evaluation.from_code.text_faults import drop_characters
 
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
@@ -27,10 +37,21 @@ _TWINS = {
     "strip": ("lstrip", "rstrip"), "lstrip": ("strip",), "rstrip": ("strip",), "find": ("rfind",), "rfind": ("find",),
     "index": ("rindex",), "rindex": ("index",), "partition": ("rpartition",), "rpartition": ("partition",),
     "match": ("search", "fullmatch"), "fullmatch": ("match",), "search": ("match",), "isdigit": ("isalnum",),
+    "isalpha": ("isalnum",), "isalnum": ("isalpha",), "floor": ("ceil",), "ceil": ("floor",), "deepcopy": ("copy",),
     "startswith": ("__contains__",), "endswith": ("__contains__",),
     "capitalize": ("title",), "title": ("capitalize",), "append": ("extend",), "extend": ("append",),
 }  # fmt: skip
 """Methods that are easily confused: on one side only, from the other end, elsewhere in the text."""
+_FUNCTION_TWINS = {
+    "floor": "int",
+    "ceil": "int",
+    "any": "all",
+    "all": "any",
+    "min": "max",
+    "max": "min",
+    "round": "int",
+    "int": "round",
+}
 _SPLITS = {"split": "rsplit", "rsplit": "split"}
 """The same with a limit of parts; without one they do the same."""
 
@@ -39,7 +60,8 @@ _SPLITS = {"split": "rsplit", "rsplit": "split"}
 class MutationContext:
     """The parameters and variables of a function; the usual values of parameters, and of attributes by `self.NAME`;
     whether it returns None beside values that can be empty; and the places of values that are stored as they are given
-    and of conditions that follow others; the parameters that can be None, and the attributes of `self`."""
+    and of conditions that follow others or come before them; the parameters that can be None, the attributes of
+    `self`, and the name of the class, "" for none."""
 
     local: list[str]
     parameters: list[str]
@@ -47,8 +69,10 @@ class MutationContext:
     has_none: bool
     stored_parameters: Mapping[tuple[int, int], ast.expr]
     preceding_tests: Mapping[tuple[int, int], ast.expr]
+    following_guards: Mapping[tuple[int, int], ast.If]
     optional: Collection[str]
     attributes: list[str]
+    owner: str
 
 
 def list_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[Fault]:
@@ -61,8 +85,12 @@ def list_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[
         case ast.If(test=test) if place in context.preceding_tests:
             alone = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), context.preceding_tests[place]), test])
             found.append(("branch", [ast.If(alone, node.body, node.orelse)]))
+        case ast.If() if place in context.following_guards:
+            found.append((ORDER, [ask_first(context.following_guards[place], node, [])]))
         case ast.Call():
             found.append(("truth", list(take_empty_for_none(node, context.optional))))
+    if context.owner and is_class_of_self(node):
+        found.append((SUBCLASS, [ast.Name(context.owner, ast.Load())]))
     return found
 
 
@@ -72,7 +100,8 @@ def _list_usual_mutations(node: ast.expr | ast.stmt, context: MutationContext) -
         case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
             return [("arithmetic", [ast.BinOp(node.left, _ARITHMETIC[type(op)](), node.right)])]
         case ast.AugAssign(op=op) if type(op) in _ARITHMETIC:
-            return [("arithmetic", [ast.AugAssign(node.target, _ARITHMETIC[type(op)](), node.value)])]
+            changed = ast.AugAssign(node.target, _ARITHMETIC[type(op)](), node.value)
+            return [("arithmetic", [changed, ast.Assign([node.target], node.value)])]
         case ast.Compare(ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
             is_none = isinstance(op, ast.Is)
             opposite = ast.Compare(node.left, [ast.IsNot() if is_none else ast.Is()], node.comparators)
@@ -84,7 +113,7 @@ def _list_usual_mutations(node: ast.expr | ast.stmt, context: MutationContext) -
                 others.append(ast.Compare(node.left, node.ops[:-1], node.comparators[:-1]))
             elif isinstance(op, ast.In | ast.NotIn) and _is_text(node.comparators[0]):
                 text: str = node.comparators[0].value  # type: ignore[attr-defined]
-                others += [ast.Compare(node.left, [op], [ast.Constant(part)]) for part in (text[1:], text[:-1])]
+                others += [ast.Compare(node.left, [op], [ast.Constant(part)]) for part in drop_characters(text)]
             return [("comparison", list(others))]
         case ast.BoolOp(op=op, values=parts):
             other = ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), parts)
@@ -112,8 +141,9 @@ def _list_usual_mutations(node: ast.expr | ast.stmt, context: MutationContext) -
                 *_replace_by_default(f"self.{name}", context),
             ]
         case ast.List(elts=[_, *_] as parts, ctx=ast.Load()) | ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
-            shorter = (parts[:-1], parts[1:]) if len(parts) > 1 else (parts[:-1],)
-            return [("element", [type(node)(each, ast.Load()) for each in shorter])]
+            return [("element", [type(node)(each, ast.Load()) for each in _drop_each(parts)])]
+        case ast.Set(elts=[_, _, *_] as parts):
+            return [("element", [ast.Set(each) for each in _drop_each(parts)])]
         case (
             ast.ListComp(generators=[ast.comprehension(ifs=[_, *_])])
             | ast.GeneratorExp(generators=[ast.comprehension(ifs=[_, *_])])
@@ -187,6 +217,10 @@ def _remove_effect(node: ast.Call) -> Iterator[ast.expr]:
                 yield ast.Subscript(heap, ast.Constant(0), ast.Load())
 
 
+def _drop_each(parts: list[ast.expr]) -> list[list[ast.expr]]:
+    return [[*parts[:n], *parts[n + 1 :]] for n in range(len(parts))]
+
+
 def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 1
 
@@ -227,6 +261,9 @@ def _drop_bounds(cut: ast.Slice) -> Iterator[ast.Slice]:
 
 
 def _change_call(node: ast.Call, args: list[ast.expr], keywords: list[ast.keyword]) -> Iterator[ast.expr]:
+    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if (twin := _FUNCTION_TWINS.get(name.lstrip("_"))) and (isinstance(node.func, ast.Name) or twin == "int"):
+        yield ast.Call(ast.Name(twin, ast.Load()), args, keywords)
     if isinstance(node.func, ast.Attribute):
         if not args and not keywords:
             yield node.func.value

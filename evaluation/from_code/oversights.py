@@ -7,9 +7,10 @@ have: a branch, a handler, a kind of value, all items but one.
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
+
+from evaluation.from_code.text_faults import drop_characters, loosen_pattern
 
 _CONCRETE_BY_ABSTRACT = {
     "Mapping": "dict", "MutableMapping": "dict", "Sequence": "list", "MutableSequence": "list", "Set": "set",
@@ -31,8 +32,15 @@ _CHANGES_TEXT = {
     "strip", "lstrip", "rstrip", "replace", "removeprefix", "removesuffix", "translate", "expandtabs", "zfill", "ljust",
     "rjust", "center", "encode", "decode", "sub",
 }  # fmt: skip
+_STRIPS = {"strip", "lstrip", "rstrip"}
+_FOR_SPACES = {"split": ("split", " "), "strip": ("strip", " "), "splitlines": ("split", "\n")}
+"""Calls without arguments, and what does the same with the usual space or end of line alone."""
 _REGEX = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 Fault = tuple[str, list[ast.AST]]
+ORDER, SUBCLASS = "order", "subclass"
+UNCLEAR = (ORDER, SUBCLASS)
+"""Conditions in another order often do the same, and a class may not be meant to be derived from: such a fault counts
+only where a call tells it apart."""
 
 
 def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
@@ -42,7 +50,9 @@ def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
             fewer = [_join(op, [*parts[:n], *parts[n + 1 :]]) for n in range(len(parts))]
             return [("and or", [*fewer]), ("truth", list(_take_none_alone(node)))]
         case ast.If(test=test, body=body, orelse=otherwise):
-            return [("branch", [ast.If(ast.Constant(value), body, otherwise) for value in (False, True)])]
+            chained = otherwise[0] if len(otherwise) == 1 and isinstance(otherwise[0], ast.If) else None
+            always: list[ast.AST] = [ast.If(ast.Constant(value), body, otherwise) for value in (False, True)]
+            return [("branch", always), (ORDER, [] if chained is None else [ask_first(chained, node, chained.orelse)])]
         case ast.IfExp(test=test, body=body, orelse=otherwise):
             either: list[ast.AST] = [body, otherwise]
             return [("branch", either + [ast.IfExp(other, body, otherwise) for other in compare_with_none(test)])]
@@ -56,6 +66,8 @@ def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
             return [("items", list(_drop_comprehension_items(node)))]
         case ast.Try():
             return [("handler", list(_drop_handlers(node)))]
+        case ast.FormattedValue(value=value, format_spec=ast.JoinedStr()):
+            return [("format", [ast.FormattedValue(value, node.conversion, None)])]
         case ast.Dict(keys=[_, _, *_] as keys, values=values):
             fewer = [ast.Dict([*keys[:n], *keys[n + 1 :]], [*values[:n], *values[n + 1 :]]) for n in range(len(keys))]
             return [("element", [*fewer])]
@@ -83,7 +95,10 @@ def _list_call_faults(node: ast.Call) -> list[Fault]:
             place = 0 if len(args) == 1 else 1
             return [("boundary", [_replace_argument(node, place, other) for other in _shift_bound(args[place])])]
         case ast.Call(func=ast.Attribute(value=value, attr=name)):
-            return [("forgotten call", list(_forget_call(node, value, name)))]
+            return [
+                ("forgotten call", list(_forget_call(node, value, name))),
+                ("characters", list(_lack_characters(node, value, name))),
+            ]
     return []
 
 
@@ -105,6 +120,35 @@ def find_stored_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     return {(each.lineno, each.col_offset): usual[each.id] for each in names}
 
 
+def find_following_guards(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.If]:
+    """The places of conditions that end what they are in, and the condition after each: a writer may swap them."""
+    bodies = (body for each in ast.walk(function) if isinstance(body := getattr(each, "body", None), list))
+    return {
+        (first.lineno, first.col_offset): second
+        for body in bodies for first, second in pairwise(body)
+        if isinstance(first, ast.If) and isinstance(second, ast.If) and not first.orelse and _ends(first)
+    }  # fmt: skip
+
+
+def ask_first(second: ast.If, first: ast.If, otherwise: list[ast.stmt]) -> ast.If:
+    """Two conditions in the other order."""
+    return ast.If(second.test, second.body, [ast.If(first.test, first.body, otherwise)])
+
+
+def is_class_of_self(node: ast.AST) -> bool:
+    """Whether an expression is the class of a method's object, which may be a derived one."""
+    match node:
+        case ast.Call(func=ast.Name(id="type"), args=[ast.Name(id="self")]):
+            return True
+        case ast.Attribute(value=ast.Name(id="self"), attr="__class__") | ast.Name(id="cls", ctx=ast.Load()):
+            return True
+    return False
+
+
+def _ends(condition: ast.If) -> bool:
+    return isinstance(condition.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+
+
 def find_preceding_tests(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.expr]:
     """The places of the conditions that follow another one, with that one's test; a writer may join them by `elif`."""
     found: dict[tuple[int, int], ast.expr] = {}
@@ -114,9 +158,8 @@ def find_preceding_tests(function: ast.FunctionDef | ast.AsyncFunctionDef) -> di
             for first, second in pairwise(body if isinstance(body, list) else ()):
                 if not (isinstance(first, ast.If) and isinstance(second, ast.If)) or first.orelse:
                     continue
-                ends = isinstance(first.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
                 calls = any(isinstance(each, ast.Call | ast.NamedExpr | ast.Await) for each in ast.walk(first.test))
-                if not (ends or calls):
+                if not (_ends(first) or calls):
                     found[second.lineno, second.col_offset] = first.test
     return found
 
@@ -216,7 +259,7 @@ def _replace_argument(node: ast.Call, place: int, other: ast.expr) -> ast.expr:
 
 
 def _shift_bound(bound: ast.expr) -> Iterator[ast.expr]:
-    """The bound with its neighbours; numbers have them by another operator."""
+    """The neighbours of the bound; numbers have them by another operator."""
     if not any(isinstance(each, ast.Constant) for each in (bound, getattr(bound, "operand", bound))):
         yield ast.BinOp(bound, ast.Add(), ast.Constant(1))
         yield ast.BinOp(bound, ast.Sub(), ast.Constant(1))
@@ -235,29 +278,24 @@ def _forget_call(node: ast.Call, value: ast.expr, name: str) -> Iterator[ast.exp
         yield value
     if name == "get" and len(node.args) == 1 and not node.keywords:
         yield ast.Subscript(value, node.args[0], ast.Load())
-    if name == "split" and not node.args and not node.keywords:
-        yield ast.Call(node.func, [ast.Constant(" ")], [])
-    if name in _REGEX and _is_module(value) and node.args and isinstance(node.args[0], ast.Constant):
-        for pattern in _loosen_pattern(node.args[0].value):
-            yield _replace_argument(node, 0, ast.Constant(pattern))
+    if name in _FOR_SPACES and not node.args and not node.keywords:
+        other, mark = _FOR_SPACES[name]
+        yield ast.Call(ast.Attribute(value, other, ast.Load()), [ast.Constant(mark)], [])
     if name == "sub" and _is_module(value) and len(node.args) > 2:
         yield node.args[2]
 
 
+def _lack_characters(node: ast.Call, value: ast.expr, name: str) -> Iterator[ast.expr]:
+    """With a set of characters or a pattern that lacks something."""
+    match node.args:
+        case [ast.Constant(value=str() as text)] if name in _STRIPS:
+            others: Iterable[str] = drop_characters(text)
+        case [ast.Constant(value=pattern), *_] if name in _REGEX and _is_module(value):
+            others = loosen_pattern(pattern)
+        case _:
+            return
+    yield from (_replace_argument(node, 0, ast.Constant(other)) for other in others)
+
+
 def _is_module(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id in ("re", "regex")
-
-
-def _loosen_pattern(pattern: object) -> Iterator[str]:
-    """The pattern of a regular expression with one mark less."""
-    if not isinstance(pattern, str):
-        return
-    for found in re.finditer(r"(?<!\\)(?:[*+?]\??|\^|\$|\\b)", pattern):
-        other = pattern[: found.start()] + pattern[found.end() :]
-        if pattern[found.start() - 1 : found.start()] in ("(", "["):
-            continue
-        try:
-            re.compile(other)
-        except re.error:
-            continue
-        yield other

@@ -38,8 +38,8 @@ from evaluation.sandbox.supervisor import stop_jobs_on
 class Watcher(Protocol):
     """Receives the progress of the work."""
 
-    def on_recording(self, command: Sequence[str], seconds: float) -> None:
-        """The tests have run for `seconds`."""
+    def on_recording(self, commands: Sequence[Sequence[str]], seconds: float) -> None:
+        """The tests, which these commands run, have run for `seconds`."""
 
     def on_testing(self, done: int, total: int) -> None:
         """`done` of the files of tests have run in the sandbox."""
@@ -127,9 +127,12 @@ def build_dataset(  # noqa: PLR0913 (each says what the work is done with)
         recording = _record(project, functions, commands, state, options, watcher, confinement)
     seconds["recording"] = round(recording.seconds, 1)
     started = time.monotonic()
-    suite = prepare_suite(
-        sandbox, project, recording.covering, workers, watcher.on_testing, environment, options.store_secrets
-    )
+    if options.judge == build.JUDGE:
+        suite = ProjectSuite("recorded calls alone were asked for")
+    else:
+        suite = prepare_suite(
+            sandbox, project, recording.covering, workers, watcher.on_testing, environment, options.store_secrets
+        )
     seconds["testing"] = round(time.monotonic() - started, 1)
     started = time.monotonic()
     known = state.load_results()
@@ -153,10 +156,10 @@ def _record(
     watcher: Watcher,
     confinement: Confinement | None,
 ) -> Recording:
-    watcher.on_recording(commands[0], 0.0)
+    watcher.on_recording(commands, 0.0)
     recording = record.record_calls(
         project, functions, commands, state.folder / "record", options.limit_s,
-        lambda seconds: watcher.on_recording(commands[0], seconds), options.python, confinement=confinement,
+        lambda seconds: watcher.on_recording(commands, seconds), options.python, confinement=confinement,
     )  # fmt: skip
     if not recording.calls and not recording.refused and not recording.covering.list_called_functions():
         raise ProjectError(_explain_empty_recording(project, recording, options))
@@ -205,7 +208,7 @@ class TaskMaker:
 
     def make(self, function: ProjectFunction) -> TaskResult:
         """The task, or why there is none by either judge."""
-        made = self._choose_judge(function)
+        made = self._make_by_better_judge(function)
         options = self.work.options
         if made.row is not None:
             rows = made.row, build_infilling_row(made.row, function, options.before, options.after)
@@ -217,16 +220,17 @@ class TaskMaker:
                 return TaskResult(function.key, None, refused.reason, refused.detail, made.seconds)
         return made
 
-    def _choose_judge(self, function: ProjectFunction) -> TaskResult:
+    def _make_by_better_judge(self, function: ProjectFunction) -> TaskResult:
         by_calls: TaskResult | None = None
-        judge = "cases" if self.suite.refused else self.work.options.judge
+        judge = build.JUDGE if self.suite.refused else self.work.options.judge
         if judge != "tests":
             by_calls = build.make_task_from_calls(self.work, function)
-            if judge == "cases" or (by_calls.row is not None and not _are_tests_better(by_calls.row["source"])):
+            if judge == build.JUDGE or (by_calls.row is not None and not _are_tests_better(by_calls.row["source"])):
                 return by_calls
             if function.key not in self.work.recording.covering.list_called_functions():
                 return by_calls
-        by_tests = make.make_task_from_tests(self.suite, self.work, function)
+        is_known = by_calls is not None and by_calls.row is not None
+        by_tests = make.make_task_from_tests(self.suite, self.work, function, all_killed=is_known)
         if by_calls is None or (by_tests.row is not None and not by_tests.row["source"]["weak"]):
             return by_tests
         if by_calls.row is not None:

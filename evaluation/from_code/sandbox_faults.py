@@ -16,7 +16,13 @@ def run_without_sandbox_faults(attempt: Callable[[], SandboxResult]) -> SandboxR
     A test that cannot be loaded is the task's fault and comes back as it is. Raises SandboxFaultError where other
     faults last, and StoppedError where the work was stopped meanwhile.
     """
-    result = retry_faults(attempt)
+
+    def attempt_unless_stopped() -> SandboxResult:
+        if is_stopped():
+            raise StoppedError
+        return attempt()
+
+    result = retry_faults(attempt_unless_stopped)
     if is_stopped():
         raise StoppedError
     if result.status == Status.SANDBOX_ERROR and not result.lasting:

@@ -32,7 +32,7 @@ Kind = Literal["text", "number", "name", "option"]
 
 @dataclass(frozen=True)
 class BodyConstant:
-    """A text, number or name of a body. `variants` are the sources of the function with another one in its places."""
+    """A text, number, name or option of a body. `variants`: the function's source with another one in its places."""
 
     kind: Kind
     value: Any
@@ -95,7 +95,7 @@ def find_constants(
 
 
 def find_attribute_names(trees: Iterator[ast.Module]) -> frozenset[str]:
-    """The names that the project's classes give their attributes, without those that builtin types have too."""
+    """The names that the project's classes give their attributes, without those that common types have too."""
     found: set[str] = set()
     for tree in trees:
         for node in ast.walk(tree):

@@ -130,7 +130,7 @@ class Language(ABC):
 
     @abstractmethod
     def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
-        """The files of a judgement by name: the program, and the driver that calls it."""
+        """The files of a judgement by name: the program, and its driver or its input."""
 
     @abstractmethod
     def build_test_files(self, program: str, test: str) -> Mapping[str, str]:

@@ -24,7 +24,7 @@ _SAYS = (
     (Status.SYNTAX_ERROR, re.compile(r"^(?:Uncaught )?SyntaxError\b", re.MULTILINE)),
     (Status.WRONG_ANSWER, re.compile(r"assert|--- FAIL", re.IGNORECASE)),
 )
-"""What a failed program prints, by the status that it then gets; without any of it, it raised an exception."""
+"""What a failed program prints, by the status that it then gets; else it crashed or raised an exception."""
 _REASON = re.compile(r"assert|error|exception|panic|FAIL", re.IGNORECASE)
 
 

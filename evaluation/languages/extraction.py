@@ -16,13 +16,12 @@ import tree_sitter
 from tree_sitter import Node
 
 from evaluation.datasets import Task
-from evaluation.extraction_base import MAX_CHARS, Extraction, How, Reading, has_no_code, iterate_blocks
+from evaluation.extraction_base import MAX_CHARS, TREE_VERSION, Extraction, How, Reading, has_no_code, iterate_blocks
 from evaluation.languages import registry
 from evaluation.languages.base import Language, Syntax
 from evaluation.normalization import convert_line_ends, extract_answer_text
 from evaluation.prompting import Mode
 
-VERSION = "extraction-tree-3"
 _DEFERRED_NODES = ("function", "method", "class", "lambda", "closure")
 _DEPTH = 4
 """How deep below a top-level node a definition may be: export, declaration, declarator."""
@@ -37,14 +36,14 @@ def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:
     """The program in a raw answer; in chat mode `raw` starts inside the fence that the prompt opened. Never raises."""
     text = extract_answer_text(convert_line_ends(raw))
     if has_no_code(text):
-        return Extraction("", "empty", VERSION)
+        return Extraction("", "empty", TREE_VERSION)
     if task.suffix is not None:
-        return Extraction(task.build_program(text), "completion", VERSION)
+        return Extraction(task.build_program(text), "completion", TREE_VERSION)
     language, opened = registry.load_language(task.language), mode == "chat"
     if len(text) <= MAX_CHARS:
         for reading, how, program in _iterate_readings(task, text, opened, language.SYNTAX):
             if (cut := trim_program(program, task.entry_point, language, task.test)) is not None:
-                return Extraction(_add_preamble(task, cut, language), how, VERSION, reading)
+                return Extraction(_add_preamble(task, cut, language), how, TREE_VERSION, reading)
     return _read_literally(task, text, opened)
 
 
@@ -54,7 +53,7 @@ def _read_literally(task: Task, text: str, opened: bool) -> Extraction:
     code = found[0] if opened and found else text
     restated = _is_mentioning(task.entry_point, code)
     how: How = "open_fence" if opened else "function" if restated else "completion"
-    return Extraction(code if restated else task.prompt + code, how, VERSION)
+    return Extraction(code if restated else task.prompt + code, how, TREE_VERSION)
 
 
 def _is_mentioning(name: str, code: str) -> bool:

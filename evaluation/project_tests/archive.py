@@ -17,6 +17,8 @@ from evaluation.sandbox.packages import hash_files
 MAX_BYTES = 96 * 2**20
 """Of the files of an archive."""
 MAX_FILES = 20_000
+_LEVEL = 3
+"""Of compression: the usual 6 takes twice as long and saves an eighth."""
 
 
 class ArchiveError(ValueError):
@@ -28,12 +30,16 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     if sum(map(len, files.values())) > MAX_BYTES or len(files) > MAX_FILES:
         raise ArchiveError(f"the files have more than {MAX_BYTES // 2**20} MiB, or are more than {MAX_FILES}")
     content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
+    # Compressed as it is written: neither twice in memory, nor in one call that no signal interrupts.
+    with (
+        gzip.GzipFile("", "wb", _LEVEL, content, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
         for path, data in sorted(files.items()):
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(data), 0o644
             tar.addfile(entry, io.BytesIO(data))
-    return gzip.compress(content.getvalue(), 6, mtime=0)
+    return content.getvalue()
 
 
 def unpack(content: bytes, sha256: str) -> dict[str, bytes]:

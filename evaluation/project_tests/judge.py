@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextvars
 import functools
 import os
 import threading
@@ -20,6 +21,7 @@ from evaluation.project_tests.spec import ProjectTests
 from evaluation.project_tests.splice import splice
 from evaluation.sandbox import Limits, PackagesError, Sandbox, SandboxResult
 from evaluation.sandbox.packages import stage_files
+from evaluation.sandbox.supervisor import is_stopped
 from evaluation.sandbox.tiers import NO_GRANT, Grant
 from evaluation.sandbox.zygotes import Zygote, ZygoteError
 from evaluation.verdicts import Status, Trust
@@ -55,7 +57,7 @@ class _Project:
         try:
             zygote = self._idle.pop()
         except IndexError:
-            zygote = self._starter.submit(self._start).result()
+            zygote = self._starter.submit(contextvars.copy_context().run, self._start).result()
         try:
             result = use(zygote)
         except BaseException:
@@ -71,7 +73,7 @@ class _Project:
     def _start(self) -> Zygote:
         tier = self._sandbox.tier
         grant = Grant(scratch_bytes=_SCRATCH_BYTES) if tier.has_scratch else NO_GRANT
-        return Zygote("tester", tier, self._python, grant)
+        return Zygote("tester", tier, self._python, grant, is_stopped)
 
     def close(self) -> None:
         """End idle zygotes now, and the others when their users give them back."""

@@ -13,7 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from textwrap import indent
 
-from evaluation.source import is_type_checking, list_bound_names, list_defined_names, list_runtime_names, parse
+from evaluation.source import (
+    compares_module_name,
+    is_type_checking,
+    list_bound_names,
+    list_defined_names,
+    list_runtime_names,
+    parse,
+)
 from evaluation.trimming import get_line_range
 
 _UNPARSED = -1
@@ -187,7 +194,7 @@ def _place_other_statements(tree: ast.Module, answer: ast.Module, entry: ast.stm
     others = _OtherStatements()
     is_after_entry = False
     for node in answer.body:
-        names, is_import = _list_bound_names(node), isinstance(node, ast.Import | ast.ImportFrom)
+        names, is_import = list_bound_names(node), isinstance(node, ast.Import | ast.ImportFrom)
         if entry in ast.walk(node):
             is_after_entry = True
         elif names and (names <= known or (isinstance(node, ast.ImportFrom) and node.module == "__future__")):
@@ -211,16 +218,8 @@ def _import_if_possible(node: ast.stmt) -> ast.stmt:
     return ast.copy_location(ast.Try([node], [handler], [], []), node)
 
 
-def _list_bound_names(node: ast.stmt) -> set[str]:
-    """The names that a statement binds; to fill a table binds none."""
-    fills = isinstance(node, ast.Assign) and not any(
-        isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) for target in node.targets for n in ast.walk(target)
-    )
-    return set() if fills else list_bound_names(node)
-
-
 def _is_droppable(node: ast.stmt) -> bool:
     """Whether a statement is a text, or for a script."""
     if isinstance(node, ast.If):
-        return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
+        return compares_module_name(node.test)
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -1,4 +1,4 @@
-"""The seccomp filter of guest and checker: built here with libseccomp, installed inside the sandbox as bytes.
+"""The seccomp filter of a forked process: built here with libseccomp, installed inside the sandbox as bytes.
 
 It is an allow-list. Other system calls get EPERM, so that libraries fall back and programs see an OSError.
 """

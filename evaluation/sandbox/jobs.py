@@ -83,7 +83,7 @@ class SandboxResult:
     # the part of `wall_s` in which its processes were ready to run and waited for a CPU; measured only for a job that
     # reaches the wall-clock limit
     waited_s: float = 0.0
-    lasting: bool = False  # another attempt would meet the same fault: the task's test cannot be loaded
+    lasting: bool = False  # another attempt would meet the same fault, as when no test can be loaded
     trust: Trust = Trust.PROXY
 
 

@@ -14,7 +14,7 @@ class Limits:
 
     `cpu_s` (whole seconds) is the real limit, by the exact CPU clock. `wall_s` bounds programs that sleep or wait for
     something that never comes: seconds in which a program waits for a CPU do not count where the kernel reports them.
-    What a program prints is read and thrown away, so `output_bytes` is only for floods.
+    Of what a program prints little is kept, so `output_bytes` is only for floods.
     Raises ValueError for a limit that is not above 0.
     """
 

@@ -61,7 +61,7 @@ class Tools:
     """How the programs of a language are compiled and run, and what they may read.
 
     `reserves_bytes` is the address space that a runtime reserves beyond what it uses: V8, the JVM and Go do. Their
-    memory is limited by RLIMIT_DATA with this addition, and resident memory is watched; 0 asks for RLIMIT_AS alone.
+    memory is limited by RLIMIT_DATA with this addition, and resident memory is watched; 0 asks for RLIMIT_AS.
     """
 
     run: Command

@@ -33,7 +33,7 @@ _FROM_CHECKER = {
     *(Status.PASSED, Status.WRONG_ANSWER, Status.EXCEPTION, Status.SYNTAX_ERROR, Status.MEMORY, Status.CRASHED),
     *(Status.FORGED, Status.SANDBOX_ERROR, OBSTACLE),
 }
-"""The statuses that the checker may report; only the supervisor sets the others."""
+"""The statuses that the checker may report; the others come from elsewhere."""
 _TEXTS = ("failing_assert", "got", "expected", "answer")
 
 

@@ -7,9 +7,11 @@ import functools
 import json
 import os
 import secrets
+import select
 import socket
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -26,6 +28,8 @@ from evaluation.sandbox.tiers import NO_GRANT, PRELOAD, SCRATCH, Grant, Tier
 _START_S = 20.0
 _START_WITH_PROJECT_S = 180.0
 """It compiles the project and imports the packages that its tests need, perhaps beside other work."""
+_LOOK_S = 0.2
+"""How often a start that may be stopped is looked at."""
 _ANSWER_S = 10.0
 _ROUND = 32
 _SHARED_SLACK = 96
@@ -60,6 +64,7 @@ class Zygote:
     tier: Tier
     interpreter: Interpreter
     grant: Grant = NO_GRANT
+    is_stopped: Callable[[], bool] = lambda: False  # whether nobody waits for its start any more
     landlock_abi: int = 0
     other_threads: int = 0
     _process: subprocess.Popen[bytes] = field(init=False, repr=False)
@@ -109,7 +114,7 @@ class Zygote:
         return (*PRELOAD, *(self.interpreter.preload if self.tier.namespaces else ()))
 
     def _boot(self, policy: filters.Filter) -> None:
-        self._control.settimeout(_START_WITH_PROJECT_S if self.interpreter.project else _START_S)
+        self._control.settimeout(_START_S)
         settings = {
             "role": self.role,
             "namespaces": self.tier.namespaces,
@@ -127,11 +132,20 @@ class Zygote:
             "kill_calls": policy.kill_calls,
         }
         self._control.send(json.dumps({"sources": _load_sources(self.role), "settings": settings}).encode())
+        self._await_hello(_START_WITH_PROJECT_S if self.interpreter.project else _START_S)
         hello = self._receive()
         self.landlock_abi = int(hello["landlock_abi"])
         if self.tier.landlock_required and not self.landlock_abi:
             raise RuntimeError("this kernel or container has no Landlock")
         self._control.settimeout(_ANSWER_S)
+
+    def _await_hello(self, limit_s: float) -> None:
+        until = time.monotonic() + limit_s
+        while not select.select([self._control], [], [], _LOOK_S)[0]:
+            if self.is_stopped():
+                raise RuntimeError("its start was stopped")
+            if time.monotonic() > until:
+                raise TimeoutError("timed out")
 
     def start(self, limits: Limits, descriptors: list[int], more: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Fork a confined process; the first descriptor becomes its output, the others 3, 4, ...
@@ -147,7 +161,7 @@ class Zygote:
             raise ZygoteError(f"the {self.role} zygote has ended: {error}") from error
 
     def end_job(self) -> dict[str, Any]:
-        """Kill the rest of the job; return exit_code and cpu_s. Raises ZygoteError."""
+        """Kill the rest of the job; return the zygote's report. Raises ZygoteError."""
         try:
             self._control.send(b"end")
             return self._receive()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluation.inference import count_upper_tail
+from evaluation.significance import count_upper_tail
 from evaluation.studies.arms import ArmComparison
 
 ALPHA = 0.05

@@ -35,7 +35,7 @@ class FamilySamples:
     """The arms of one family by n. `rows[i][k]` is `ns[i]` at `budgets[k]`.
 
     `enough_first[k]` is the n to use for Pass@First at `budgets[k]`: the best one, or a cheaper one that is shown to be
-    as good. `enough_all` is the same for Pass@All; None where nothing has passed. The verdicts are about
+    not worse. `enough_all` does so for Pass@All; None where nothing has passed. The verdicts are about
     these choices.
     """
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from decoding.attention.backends import NAMES
+from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
 from decoding.costs import verify
 from decoding.drafters import registry
@@ -189,9 +191,33 @@ def engine(target: LoadedModel, draft: LoadedModel, head: LoadedHead) -> Callabl
     return make
 
 
+FORWARD_S, TOKEN_S = 0.02, 0.0022
+
+
+class Machine:
+    """Forwards take the time that they are priced at; nothing else takes time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    simulated, forward = Machine(), ModelRunner.forward
+
+    def priced(runner: ModelRunner, tokens: Sequence[Sequence[int]], **options: Any) -> Any:
+        simulated.now += FORWARD_S + sum(map(len, tokens)) * TOKEN_S
+        return forward(runner, tokens, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "perf_counter", lambda: simulated.now)
+        patch.setattr(ModelRunner, "forward", priced)
+        yield simulated
+
+
 def held(cache: RaggedCache, row: int, n: int) -> dict[Any, torch.Tensor]:
     """What a cache holds of the first tokens of a row, [n, H, D] by the name of the buffer."""
-    size, pages = cache.pool.page_size, torch.tensor([*cache.pages(row)], dtype=torch.int64, device=cache.device)
+    size, pages = cache.pool.page_size, torch.tensor([*cache.list_pages()[row]], dtype=torch.int64, device=cache.device)
     at = torch.arange(n, device=cache.device)
     return {name: buffer[pages[at // size], :, at % size] for name, buffer in cache.pool.buffers.items()}
 

@@ -29,8 +29,8 @@ def drafting(target: LoadedModel, head: LoadedHead, max_tokens: tuple[int, int] 
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=head.head.shape.taps)
     drafts = BlockSampler(BlockRunner(head, runner), make_rule("maximal"))
     for slot, (text, capacity) in enumerate(zip(TEXTS, max_tokens, strict=True)):
-        runner.start(slot, text[:-1], capacity).finish()
-        drafts.start(slot, text, None).finish()
+        runner.start(slot, text[:-1], capacity).finish(slot)
+        drafts.start(slot, text, None).finish(slot)
     return drafts
 
 

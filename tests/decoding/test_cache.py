@@ -91,7 +91,7 @@ def test_a_row_has_the_pages_of_its_tokens_whatever_the_others_have() -> None:
     write(cache, [[4], [float(i) for i in range(300)], [6]])
     cache.commit([1, 300, 1])
     assert [row(cache, r) for r in range(3)] == [[1, 2, 3, 4], [*map(float, range(300))], [1, 2, 6]]
-    assert [len(cache.pages(r)) for r in range(3)] == [1, 75, 1]
+    assert [len(cache.list_pages()[r]) for r in range(3)] == [1, 75, 1]
 
 
 def test_rows_of_one_prompt_share_its_pages_and_copy_the_one_they_write_to() -> None:
@@ -106,7 +106,7 @@ def test_rows_of_one_prompt_share_its_pages_and_copy_the_one_they_write_to() -> 
     cache.commit([1, 1, 0])
     assert [row(cache, r) for r in range(3)] == [[1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 8], [1, 2, 3, 4, 5, 6]]
     assert cache.pool.n_used == 4
-    assert len({cache.pages(r)[0] for r in range(3)}) == 1
+    assert len({cache.list_pages()[r][0] for r in range(3)}) == 1
     cache.clear()
     assert cache.pool.n_used == 0
 
@@ -121,7 +121,7 @@ def test_nothing_of_a_row_is_written_to_a_page_that_has_another_owner() -> None:
     cache.rewind(0, 3)
     cache.prepare([1, 1])
     slots = cache.find_slots(torch.zeros(8, dtype=torch.int64), torch.arange(3, 11))
-    assert not set((slots // 4).tolist()) & set(cache.pages(1))
+    assert not set((slots // 4).tolist()) & set(cache.list_pages()[1])
     assert row(cache, 1) == [1, 2, 3, 4, 5, 6]
 
 
@@ -129,7 +129,7 @@ def test_rows_that_are_gone_have_no_slots() -> None:
     cache = prefilled(3)
     cache.drop(0)
     rows, first = torch.arange(3), torch.zeros(3, dtype=torch.int64)
-    assert cache.find_slots(rows, first).tolist() == [4 * cache.pages(0)[0], 4 * cache.pages(1)[0], -1]
+    assert cache.find_slots(rows, first).tolist() == [4 * cache.list_pages()[0][0], 4 * cache.list_pages()[1][0], -1]
 
 
 def test_a_pool_without_pages_refuses_and_loses_none() -> None:

@@ -95,7 +95,7 @@ def test_only_a_prompt_quantizes_its_tokens_however_many_a_round_has(length, qua
     seen: list[int] = []
     monkeypatch.setattr(Fp8Linear, "_multiply_bytes", lambda self, x: (seen.append(len(x)), self._multiply(x))[1])
     runner = ModelRunner(quantized, 256, 1)
-    runner.start(0, range(length), 100).finish()
+    runner.start(0, range(length), 100).finish(0)
     assert set(seen) == {length}
     seen.clear()
     runner.forward([range(length)])

@@ -182,6 +182,21 @@ def test_a_prompt_scores_what_transformers_computes(name: str, loaded: Load) -> 
     assert torch.allclose(torch.tensor([token.logprob for token in scored[1:]]), want[:, 0], atol=1e-4)
 
 
+@pytest.mark.parametrize("name", quick_first(KINDS, ["qwen3_5"]))
+def test_a_long_prompt_read_between_the_rounds_of_others_changes_no_text(name: str, loaded: Load) -> None:
+    target = fitted(loaded, random_model(HYBRIDS[name]))
+    engine = engine_of(target, "sibling")
+    wanted = [asked(), asked(prompt=PROMPTS[0] * 9, n=2, max_new_tokens=6), asked(seed=3)]  # seven chunks
+    outcomes = dict(engine.serve(iter(wanted)))
+    for position, request in enumerate(wanted):
+        outcome = outcomes[position]
+        assert isinstance(outcome, Completion)
+        assert [sample.token_ids for sample in outcome.samples] == texts_of(engine_of(target), request)
+    states = engine._pool._pools[0].states
+    assert states is not None
+    assert states.n_used == 0
+
+
 @pytest.mark.parametrize("name", quick_first(KINDS, ["qwen3_5", "lfm2"]))
 def test_a_request_that_is_cancelled_or_late_leaves_the_others_as_they_are(
     name: str, loaded: Load, monkeypatch: pytest.MonkeyPatch

@@ -64,7 +64,7 @@ def test_logits_and_taps_are_the_models_own(kind: str, is_fused: bool, device: t
     model.set_attn_implementation(NAMES["sdpa"])
     runner = ModelRunner(use_kernels(model), 64, 2, taps=(0, 1))
     for row, text in enumerate(texts):
-        runner.start(row, text[:3], 100).finish()
+        runner.start(row, text[:3], 100).finish(row)
     found = torch.split(runner.forward([text[3:] for text in texts]), [len(text) - 3 for text in texts])
     runner.cache.commit([len(text) - 3 for text in texts])
     for row, (text, mine, theirs) in enumerate(zip(texts, found, own, strict=True)):

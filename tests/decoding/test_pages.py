@@ -34,7 +34,12 @@ class Rows(RuleBasedStateMachine):
         self.pool = PagePool(n_pages, self.page_size, max_idle=5)
         self.cache = RaggedCache(1, MAX_ROWS, self.pool, CPU, max_tokens=MOST)
         self.model: list[list[int]] = []
+        self.aside: list[list[int]] = []
         self.next_token = 1
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.model) + len(self.aside)
 
     def append(self, new: list[list[int]], first_row: int = 0) -> None:
         self.cache.begin([len(tokens) for tokens in new], first_row)
@@ -45,7 +50,7 @@ class Rows(RuleBasedStateMachine):
         self.next_token += n
         return list(range(self.next_token - n, self.next_token))
 
-    @precondition(lambda self: len(self.model) < MAX_ROWS)
+    @precondition(lambda self: self.n_rows < MAX_ROWS)
     @rule(n=st.integers(1, 30), text=st.integers(0, 2), known=st.booleans())
     def admit(self, n: int, text: int, *, known: bool) -> None:
         """A prompt of one of three texts, which may begin with what is known of it, and is kept."""
@@ -66,7 +71,7 @@ class Rows(RuleBasedStateMachine):
     def share_a_prompt(self, data: st.DataObject) -> None:
         """A new row, or one in place of a finished one, which begins with the tokens of another or of itself."""
         source = data.draw(st.integers(0, len(self.model) - 1))
-        row = data.draw(st.integers(0, min(len(self.model), MAX_ROWS - 1)))
+        row = data.draw(st.integers(0, len(self.model) if self.n_rows < MAX_ROWS else len(self.model) - 1))
         length = data.draw(st.integers(0, len(self.model[source])))
         self.cache.start(row, MOST, length, source=source)
         self.model[row : row + 1] = [self.model[source][:length]]
@@ -80,7 +85,7 @@ class Rows(RuleBasedStateMachine):
         new = [self.tokens(n) for n in counts]
         self.append(new)
         kept = [data.draw(st.integers(0, n)) for n in counts]
-        if len(self.model) < MAX_ROWS and data.draw(st.booleans()):  # between the verify and its commit
+        if self.n_rows < MAX_ROWS and data.draw(st.booleans()):  # between the verify and its commit
             parent = data.draw(st.integers(0, len(self.model) - 1))
             self.cache.fork(parent, counts[parent])
             self.model.append(list(self.model[parent]))
@@ -112,9 +117,26 @@ class Rows(RuleBasedStateMachine):
     def finish(self, data: st.DataObject) -> None:
         row = data.draw(st.integers(0, len(self.model) - 1))
         self.cache.drop(row)
-        last = self.model.pop()
+        self.take_out(row)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def set_aside(self, data: st.DataObject) -> None:
+        row = data.draw(st.integers(0, len(self.model) - 1))
+        self.cache.set_aside(row)
+        self.aside.append(self.take_out(row))
+
+    @precondition(lambda self: self.aside)
+    @rule()
+    def put_back(self) -> None:
+        self.cache.put_back()
+        self.model.append(self.aside.pop())
+
+    def take_out(self, row: int) -> list[int]:
+        taken, last = self.model[row], self.model.pop()
         if row < len(self.model):
             self.model[row] = last
+        return taken
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
@@ -129,6 +151,7 @@ class Rows(RuleBasedStateMachine):
         self.cache.clear()
         self.pool.trim()
         self.model.clear()
+        self.aside.clear()
 
     @invariant()
     def each_row_has_its_own_tokens(self) -> None:
@@ -145,7 +168,7 @@ class Rows(RuleBasedStateMachine):
 
     @invariant()
     def no_page_is_lost_or_counted_twice(self) -> None:
-        references = Counter(page for r in range(len(self.model)) for page in self.cache.pages(r))
+        references = Counter(page for pages in self.cache.list_pages() for page in pages)
         assert 0 not in references
         assert all(self.pool._references[page] == n for page, n in references.items())
         assert self.pool.n_used == len(references)
@@ -154,7 +177,7 @@ class Rows(RuleBasedStateMachine):
     @invariant()
     def attention_sees_the_pages_of_each_row(self) -> None:
         for r in range(MAX_ROWS):
-            pages = list(self.cache.pages(r)) if r < len(self.model) else []
+            pages = list(self.cache.list_pages()[r]) if r < len(self.model) else []
             shown = self.cache.table.pages[r].tolist()
             assert shown == pages + [0] * (len(shown) - len(pages))
 

@@ -162,11 +162,11 @@ def test_the_cost_of_scoring_is_learnt_for_the_deadline_and_not_taken_for_that_o
     now = iter(range(0, 10_000, 5))
     monkeypatch.setattr("decoding.attention.prefill.time.perf_counter", lambda: float(next(now)))
     prefill, ahead = runner.start(0, [65] * 150, 200, score=lambda logits: None), []
-    while not prefill.is_done:
-        ahead.append(prefill.ahead.next_s)
-        prefill.step()
+    while not prefill.is_done(0):
+        ahead.append(prefill.estimate(0).next_s)
+        prefill.step(0)
     assert ahead[0] == 0, "nothing is known before the first piece"
     assert ahead[1] >= 5, "a piece has taken five seconds"
     assert runner.cost.token.expected_s == 0
     again = runner.start(0, [65] * 150, 200, score=lambda logits: None)
-    assert again.ahead.next_s > 0, "which the next prompt to be scored is expected to take"
+    assert again.estimate(0).next_s > 0, "which the next prompt to be scored is expected to take"

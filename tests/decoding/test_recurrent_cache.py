@@ -73,6 +73,11 @@ class Schedule:
         self.texts: list[list[int]] = []
         self.prompts: list[int] = []
         self.n_hits = 0
+        self.aside: tuple[list[int], int] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.texts) + (self.aside is not None) == ROWS
 
     def some(self, n: int) -> list[int]:
         return [self.draw.randrange(VOCAB) for _ in range(n)]
@@ -111,7 +116,7 @@ class Schedule:
 
     def admit(self) -> None:
         row = len(self.texts)
-        if row == ROWS:
+        if self.is_full:
             return
         known = [text for text in self.texts if len(text) > PAGE]
         prompt = (self.draw.choice(known)[:12] if known and self.draw.random() < 0.5 else []) + self.some(7)
@@ -134,7 +139,7 @@ class Schedule:
         drafts = [self.some(self.draw.randint(1, 6)) if len(text) < MOST - 6 else [1] * 0 for text in self.texts]
         self.forward(drafts)
         for r in range(len(self.texts)):
-            if len(self.texts) < ROWS and self.draw.random() < 0.3:
+            if not self.is_full and self.draw.random() < 0.3:
                 self.cache.fork(r, len(drafts[r]))
                 self.texts.append([*self.texts[r]])
                 self.prompts.append(self.prompts[r])
@@ -147,7 +152,7 @@ class Schedule:
         if not self.texts:
             return
         source = self.draw.randrange(len(self.texts))
-        row = source if len(self.texts) == ROWS or self.draw.random() < 0.5 else len(self.texts)
+        row = source if self.is_full or self.draw.random() < 0.5 else len(self.texts)
         n = self.prompts[source]
         self.cache.start(row, MOST, n, source=source)
         self.texts[row : row + 1] = [self.texts[source][:n]]
@@ -158,17 +163,34 @@ class Schedule:
             return
         row = self.draw.randrange(len(self.texts))
         self.cache.drop(row)
+        self.take_out(row)
+
+    def take_out(self, row: int) -> tuple[list[int], int]:
+        taken = self.texts[row], self.prompts[row]
         for each in (self.texts, self.prompts):
             last = each.pop()
             if row < len(each):
                 each[row] = last  # type: ignore[call-overload]
+        return taken
+
+    def set_aside_or_put_back(self) -> None:
+        if self.aside is not None:
+            self.cache.put_back()
+            (text, prompt), self.aside = self.aside, None
+            self.texts.append(text)
+            self.prompts.append(prompt)
+        elif self.texts:
+            row = self.draw.randrange(len(self.texts))
+            self.cache.set_aside(row)
+            self.aside = self.take_out(row)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_any_schedule_leaves_the_states_of_a_plain_run(seed: int) -> None:
     schedule = Schedule(seed)
     for _ in range(25):
-        schedule.draw.choice([schedule.admit, schedule.round, schedule.round, schedule.begin_again, schedule.drop])()
+        steps = schedule.admit, schedule.round, schedule.round, schedule.begin_again, schedule.drop
+        schedule.draw.choice([*steps, schedule.set_aside_or_put_back])()
         schedule.check()
     schedule.cache.clear()
     assert schedule.cache._states.n_used == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -10,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.loop import intake
 from decoding.loop.admission import SampleLengthModel
 from decoding.request import Completion, FinishReason, Request, RequestError, Sample, SamplingParams
+from tests.decoding.conftest import FORWARD_S, TOKEN_S, Machine
 
 MakeEngine = Callable[..., Engine]
 PROMPTS = ["def add(a, b):", "x = [1, 2, 3]\nfor i in x:", "import os\n\n\ndef read(path):\n    " * 4, "class A:"]
 DRAFTERS = ["none", "ngram", "sibling", "./draft", "sibling+./draft", "trained", "ngram+trained"]
-FORWARD_S, TOKEN_S = 0.02, 0.0022
 
 
 def asked(prompt: str = PROMPTS[0], **changes: Any) -> Request:
@@ -63,27 +61,6 @@ def test_a_request_that_cannot_be_honoured_is_answered_and_the_others_go_on(engi
 def test_a_source_is_asked_again_after_it_had_nothing(engine: MakeEngine) -> None:
     outcomes = answers(engine().serve(iter([None, None, asked(), *[None] * 200, asked(seed=1)])))
     assert sorted(outcomes) == [0, 1]
-
-
-class Machine:
-    """Forwards take the time that they are priced at; nothing else takes time."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    simulated, forward = Machine(), ModelRunner.forward
-
-    def priced(runner: ModelRunner, tokens: Sequence[Sequence[int]], **options: Any) -> Any:
-        simulated.now += FORWARD_S + sum(map(len, tokens)) * TOKEN_S
-        return forward(runner, tokens, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(time, "perf_counter", lambda: simulated.now)
-        patch.setattr(ModelRunner, "forward", priced)
-        yield simulated
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def start(runner: ModelRunner, stale: float) -> None:
     for buffer in cache.pool.buffers.values():
         buffer[1:] = stale
     for row, prompt in enumerate(PROMPTS):
-        runner.start(row, prompt, 60).finish()
+        runner.start(row, prompt, 60).finish(row)
 
 
 def check_reserved_page(runner: ModelRunner) -> None:

@@ -39,11 +39,11 @@ def runner_of(target: LoadedModel, **options: object) -> ModelRunner:
 
 def states_of(runner: ModelRunner, row: int) -> torch.Tensor:
     cache = runner.cache
-    return cache.read_recorded(TAPS, [(row, 0, len(cache.pages(row)) * cache.pool.page_size)])
+    return cache.read_recorded(TAPS, [(row, 0, len(cache.list_pages()[row]) * cache.pool.page_size)])
 
 
 def prefill(runner: ModelRunner, row: int, tokens: list[int], **options: object) -> None:
-    runner.start(row, tokens, 400, **options).finish()  # type: ignore[arg-type]
+    runner.start(row, tokens, 400, **options).finish(row)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("flat", [True, False], ids=["flat forward", "transformers' forward"])
@@ -92,7 +92,7 @@ def test_a_prompt_from_the_prefix_cache_brings_its_states(target: LoadedModel) -
     first, second = (runner_of(target, pool=pool) for _ in range(2))
     prefill(first, 0, TOKENS[:12], prefix_cache=True)
     prefill(second, 0, TOKENS[:14], prefix_cache=True)
-    assert second.cache.pages(0)[:3] == first.cache.pages(0)
+    assert second.cache.list_pages()[0][:3] == first.cache.list_pages()[0]
     torch.testing.assert_close(states_of(second, 0)[:14], reference(target.model, TOKENS[:14]), atol=1e-4, rtol=1e-4)
     assert TAPS in pool.buffers, "the bytes of a page count them"
 

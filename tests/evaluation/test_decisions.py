@@ -20,8 +20,8 @@ from evaluation.decisions import (
     list_decision_steps,
     score_interval,
 )
-from evaluation.inference import compute_least_discordant, mcnemar
 from evaluation.metrics import MetricError
+from evaluation.significance import compute_least_discordant, mcnemar
 from tests.evaluation.studies.making import score
 from tests.evaluation.studies.random_studies import BUDGET_S, draw_study
 

@@ -7,6 +7,7 @@ import codeop
 import re
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -173,6 +174,27 @@ def test_what_follows_the_answer_cannot_fail_it_but_what_it_needs_stays() -> Non
     assert "BASE = 0" in program
     assert "input" not in program
     assert "while" not in program
+
+
+@pytest.mark.parametrize("guard", ["__name__ == 'candidate'", "'candidate' == __name__", "not __name__ != 'candidate'"])
+def test_a_block_for_scripts_is_cut_however_it_compares_the_name(guard: str) -> None:
+    program = extract(ADD, f"    return sum(xs)\n\nif {guard}:\n    raise SystemExit(3)\n", "completion").program
+    assert "SystemExit" not in program
+    run(program)
+
+
+def test_what_fills_a_table_of_the_prompt_comes_along_unless_the_answer_has_its_own() -> None:
+    task = replace(ADD, prompt="TABLE = {}\nTABLE[1] = sum\n\n" + ADD.prompt)
+    answer = "def add(xs):\n    return TABLE[1](xs)\n"
+    run(extract(task, answer, "chat").program, task)
+    assert "= sum" not in extract(task, "TABLE = {1: len}\n" + answer, "chat").program
+
+
+def test_an_index_is_not_what_a_later_statement_defines() -> None:
+    """The statement after the function fills another table with an index that the function reads."""
+    after = "SEEN = {}\nSEEN[one] = print('shown')\n"
+    program = extract(ADD, f"one = 0\ndef add(xs):\n    return sum(xs) + one\n{after}", "chat").program
+    assert "shown" not in program
 
 
 def test_a_name_bound_to_the_entry_point_afterwards_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import threading
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from evaluation.datasets import Task
-from evaluation.extraction import UNREAD, VERSION, extract
+from evaluation.extraction import NOT_READ, build_unread_extraction, extract
+from evaluation.extraction_base import TREE_VERSION, VERSION
 from evaluation.extractor import CPU_S, Extractor
 from evaluation.source import ParseLimitError, limit_characters, parse
 
@@ -73,10 +75,15 @@ def test_an_answer_that_takes_too_long_is_taken_unread_and_the_next_one_is_read(
     try:
         for _ in range(2):
             found = short.extract(CLOSE, text, "completion")
-            assert (found.program, found.how, found.version) == (CLOSE.prompt + text, "completion", UNREAD)
+            assert (found.program, found.how, found.version) == (CLOSE.prompt + text, "completion", VERSION + NOT_READ)
         assert short.extract(CLOSE, "    return a\n", "completion").version == VERSION
     finally:
         short.close()
+
+
+def test_an_answer_in_another_language_that_was_not_read_names_the_extraction_of_that_language():
+    task = dataclasses.replace(CLOSE, language="javascript")
+    assert build_unread_extraction(task, "return 1", "completion").version == TREE_VERSION + NOT_READ
 
 
 def test_a_process_that_ends_or_hangs_costs_its_answer_alone():
@@ -85,7 +92,7 @@ def test_a_process_that_ends_or_hangs_costs_its_answer_alone():
         patient.extract(CLOSE, "    return a\n", "completion")
         process, patient._wall_s = patient._process, 0.2
         os.kill(process.pid, signal.SIGSTOP)
-        assert patient.extract(CLOSE, "    return a\n", "chat").version == UNREAD
+        assert patient.extract(CLOSE, "    return a\n", "chat").version == VERSION + NOT_READ
         assert process.returncode == -signal.SIGKILL
     finally:
         patient.close()

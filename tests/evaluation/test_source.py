@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from evaluation import dataset_files
-from evaluation.source import find_definition, parse
+from evaluation.source import find_definition, list_bound_names, parse
 
 
 class Cycle:
@@ -51,3 +51,20 @@ def test_the_definition_in_finally_is_the_last_one() -> None:
     found = find_definition(tree.body[0], "f")
     assert found is not None
     assert found.lineno == 8
+
+
+@pytest.mark.parametrize(
+    ("statement", "names"),
+    [
+        ("a[i] = x", set()),
+        ("a.b = c.d = x", set()),
+        ("a, (b, *c[0]) = d = x", {"a", "b", "d"}),
+        ("if '__main__' == __name__:\n    a = 1", set()),
+        ("if a and __name__ != 'm':\n    a = 1", set()),
+        ("if a:\n    b[0] = 1\n    c = 2", {"c"}),
+    ],
+)
+def test_what_is_filled_or_runs_in_scripts_alone_is_not_bound(statement: str, names: set[str]) -> None:
+    tree = parse(statement)
+    assert tree is not None
+    assert list_bound_names(tree.body[0]) == names

@@ -1,1 +1,1 @@
-"""Calls of functions: recorded in the project's tests, drawn, observed in the sandbox, chosen, written as a test."""
+"""Calls of functions: recorded in tests, changed a little, observed in the sandbox, chosen, written as a test."""

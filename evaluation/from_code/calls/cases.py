@@ -130,7 +130,7 @@ def find_none_parameters(cases: Sequence[Case], names: Sequence[str]) -> set[str
 
 def build_test(cases: Sequence[Case]) -> str:
     """Source that defines check(candidate) for calls with plain data that raise builtin exceptions alone and return no
-    iterators (`placing.spec.CALLS`): one assertion for each case."""
+    iterators (`placing.spec.CALLS`): assertions for each case."""
     lines: list[str] = []
     uses_same = False
     for case in cases:

@@ -10,7 +10,7 @@ from evaluation.from_code.recording.values import OpaqueObject, read_plain
 
 
 def format_literal(value: Any) -> str:
-    """An expression for the value that contains literals only. The same value gives the same text in every process."""
+    """An expression for a plain value. The same value gives the same text in every process."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
     if isinstance(value, list):

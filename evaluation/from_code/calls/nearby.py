@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain, zip_longest
 from typing import Any
 
 from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.nearby_texts import change_text
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.mutants import list_parameters
 from evaluation.from_code.oversights import pair_defaults
 from evaluation.from_code.recording import values
 from evaluation.from_code.recording.values import OpaqueObject
 
-_PARTS = re.compile(r"[^\W\d_]+|\d+|[\W_]+")
-_MAX_TEXT_PARTS = 40
 _MAX_REPLACEMENTS = 6
 """Replacements of one part by others of its kind."""
 _MAX_CHANGED = 40
@@ -32,7 +29,11 @@ _MAX_CHANGED = 40
 _MAX_ATTEMPTS = 60
 """Changes of one kind in one place that are written: writing them takes longest."""
 _MAX_RECEIVERS = 20
-_UNLIKELY = ("empty", "part mark", "shorter text", "type", "compared number", "attribute")
+_MAX_TEXT_CHARS = 40
+_UNLIKELY = (
+    "empty", "part mark", "shorter text", "type", "compared number", "compared text", "compared length", "character",
+    "case", "attribute", "other sign", "option",
+)  # fmt: skip
 """Last words of the kinds of change that callers seldom make, or whose result no reader could know."""
 ArgumentPlace = int | str
 """The number of a positional argument, or the name of another."""
@@ -47,30 +48,40 @@ class _Hints:
 
     numbers: Sequence[int | float]
     types: Sequence[type]
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class NearbyCall:
+    """The recorded case that a call was made of, and whether a caller might make it, or the change is one that callers
+    seldom mean."""
+
+    origin: Case
+    is_likely: bool
 
 
 def list_nearby(
     cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunctionDef, limit: int, receivers: Sequence[Any] = ()
-) -> dict[str, bool]:
-    """At most `limit` calls as texts, none of them recorded, from each place and kind of change in turn; and whether a
-    caller might make them, or the change is one that callers seldom mean.
+) -> dict[str, NearbyCall]:
+    """At most `limit` calls by their texts, none of them recorded, from each place and kind of change in turn.
 
     Numbers that the function compares with are tried with their neighbours, types that it checks with, and options that
     are switches are turned. Other objects of its class, `receivers`, take the place of a method's receiver.
     """
-    calls = [values.read_plain(case.call) for case in sorted(cases, key=lambda case: case.digest)]
+    cases = sorted(cases, key=lambda case: case.digest)
+    calls = [values.read_plain(case.call) for case in cases]
     if node.name == "__init__" and any(_has_content(args[0]) for args, _ in calls if args):
         return {}  # an exception is made with the arguments that its constructor gets, and keeps them
     classes = {_name_class(args[0]) for args, _ in calls if args}
     others = [each for each in _list_distinct(receivers) if _name_class(each) in classes][:_MAX_RECEIVERS]
-    hints = _Hints(_find_compared_numbers(node), _find_checked_types(node))
+    hints = _Hints(_find_compared_numbers(node), _find_checked_types(node), _find_texts(node))
     pools = _collect_pools(calls)
     known = {case.call for case in cases}
     tried: set[tuple[ArgumentPlace, str]] = set()
     attempts: Counter[tuple[ArgumentPlace, str]] = Counter()
     queues: dict[Hashable, list[str]] = {}
-    likely: dict[str, bool] = {}
-    for args, kwargs in calls[:_MAX_CHANGED]:
+    found: dict[str, NearbyCall] = {}
+    for case, (args, kwargs) in zip(cases[:_MAX_CHANGED], calls, strict=False):
         changes = _change_call(args, kwargs, pools, hints, node)
         for place, kind, changed in chain(changes, _replace_receiver(args, kwargs, others)):
             attempts[place, kind] += 1
@@ -82,9 +93,9 @@ def list_nearby(
             known.add(text)
             was_tried = (place, value) in tried
             tried.add((place, value))
-            likely[text] = not kind.endswith(_UNLIKELY)
+            found[text] = NearbyCall(case, not kind.endswith(_UNLIKELY))
             queues.setdefault((was_tried, place, kind), []).append(text)
-    return {text: likely[text] for text in _take_in_turns(queues)[:limit]}
+    return {text: found[text] for text in _take_in_turns(queues)[:limit]}
 
 
 def _collect_pools(calls: Sequence[_Call]) -> dict[ArgumentPlace, list[Any]]:
@@ -155,16 +166,27 @@ def _change_call(
             yield name, kind, (args, {**kwargs, name: other})
     if len(args) > len(node.args.posonlyargs) + len(node.args.args) - len(node.args.defaults):
         yield len(args) - 1, "left out", (args[:-1], kwargs)
-    for name, default in _list_switches(node)[len(args) :]:
-        if default is not None and name not in kwargs:
-            yield name, "turned", (args, {**kwargs, name: not default})
+    constants = {name: each.value for name, each in pair_defaults(node.args) if isinstance(each, ast.Constant)}
+    for number, name in enumerate(list_parameters(node)):
+        if name not in constants or name in kwargs:
+            continue
+        if number < len(args):
+            yield number, "left to its default", ((*args[:number], constants[name], *args[number + 1 :]), kwargs)
+        else:
+            yield from (
+                (name, kind, (args, {**kwargs, name: other})) for kind, other in _change_default(constants[name])
+            )
 
 
-def _list_switches(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, bool | None]]:
-    """The parameters in order with their defaults where these are True or False."""
-    constants = ((name, each.value) for name, each in pair_defaults(node.args) if isinstance(each, ast.Constant))
-    found = {name: value for name, value in constants if isinstance(value, bool)}
-    return [(name, found.get(name)) for name in list_parameters(node)]
+def _change_default(default: object) -> Iterator[tuple[str, Any]]:
+    """Another value than the default of an option that a call leaves out."""
+    match default:
+        case bool():
+            yield "turned", not default
+        case int() | float():
+            yield "option", default + 1
+        case str():
+            yield "option", "-" if default != "-" else "+"
 
 
 def _find_compared_numbers(node: ast.AST) -> list[int | float]:
@@ -174,8 +196,22 @@ def _find_compared_numbers(node: ast.AST) -> list[int | float]:
     return sorted({n for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)})
 
 
+def _find_texts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """The short texts of a body, without its docstring and what exceptions say."""
+    todo: list[ast.AST] = [*node.body]
+    if ast.get_docstring(node, clean=False) is not None:
+        del todo[0]
+    found: set[str] = set()
+    while todo:
+        each = todo.pop()
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and len(each.value) <= _MAX_TEXT_CHARS:
+            found.add(each.value)
+        todo += () if isinstance(each, ast.Raise | ast.Assert) else ast.iter_child_nodes(each)
+    return sorted(found)
+
+
 def _find_checked_types(node: ast.AST) -> list[type]:
-    """The types of items that a function names where it asks for the type of a value."""
+    """Container types that a function names where it asks for the type of a value."""
     calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
     checks = (each for each in calls if isinstance(each.func, ast.Name) and each.func.id == "isinstance")
     named = {n.id for each in checks for n in ast.walk(each) if isinstance(n, ast.Name)}
@@ -192,13 +228,16 @@ def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tu
         yield from (("type", kind(value)) for kind in hints.types if kind is not type(value))
     if value and isinstance(value, str | list | dict | set):
         yield "empty", type(value)()
+    if isinstance(value, str | list):
+        cuts = (number + change for number in hints.numbers for change in (-1, 0, 1) if isinstance(number, int))
+        yield from (("compared length", value[:cut]) for cut in cuts if 0 < cut < len(value))
     match value:
         case bool():
             yield "turned", not value
         case int() | float():
             yield from _change_number(value, alike, hints.numbers)
         case str():
-            yield from _change_text(value, alike)
+            yield from change_text(value, alike, hints.texts)
         case [_, *_]:
             yield from _change_sequence(value, alike, hints)
         case OpaqueObject(tree={"object": _}):
@@ -222,40 +261,7 @@ def _change_number(
         for other in (number + change for number in nears for change in (-1, 0, 1)):
             if other >= 0 or negative or other in compared:
                 yield kind, type(value)(other)
-    if negative:
-        yield "sign", -value
-
-
-def _change_text(value: str, alike: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    parts = _PARTS.findall(value)
-    if not 1 < len(parts) <= _MAX_TEXT_PARTS:
-        return
-    by_kind = _group_parts(tuple(alike))
-    for number, part in enumerate(parts):
-        others = [other for other in by_kind.get(_classify_part(part), ())[:3] if other != part][:2]
-        for other in [*others, *(digit for digit in "01" if part.isdigit() and len(part) == 1)]:
-            yield f"part {_classify_part(part)[0]}", "".join([*parts[:number], other, *parts[number + 1 :]])
-    yield "shorter text", "".join(parts[:-2])
-    yield "shorter text", "".join(parts[2:])
-
-
-@lru_cache(maxsize=64)
-def _group_parts(texts: tuple[str, ...]) -> dict[tuple[str, object], list[str]]:
-    """The different parts of texts by what may take each other's places, in an order that depends on them alone."""
-    found: dict[tuple[str, object], set[str]] = {}
-    for text in texts:
-        for part in _PARTS.findall(text)[:_MAX_TEXT_PARTS]:
-            found.setdefault(_classify_part(part), set()).add(part)
-    return {kind: sorted(parts, key=lambda part: compute_digest(json.dumps(part))) for kind, parts in found.items()}
-
-
-def _classify_part(part: str) -> tuple[str, object]:
-    """What may stand in the same place of a text: words of the same case, numbers of the same length."""
-    if part.isdigit():
-        return "number", len(part)
-    if part[0].isalpha():
-        return "word", (part.islower(), part.isupper(), part.istitle())
-    return "mark", part.isspace()
+    yield ("sign" if negative else "other sign"), -value
 
 
 def _change_sequence(value: Any, alike: Sequence[Any], hints: _Hints) -> Iterator[tuple[str, Any]]:

@@ -19,6 +19,8 @@ from evaluation.verdicts import Status
 BATCH = 150
 MAX_FAILED = 3
 LIMITS = Limits(cpu_s=8, wall_s=30.0)
+_VARIANT_LIMITS = Limits(cpu_s=40, wall_s=120.0)
+"""Of a process that tries many variants, each of which has a limit of its own."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class CallOutcome:
         return replace(self, seen=json.dumps(common) if any(common) else None)
 
     def is_same_as(self, other: CallOutcome) -> bool:
-        """Whether both did the same, their paths through the function and the views of objects aside."""
+        """Whether both did the same, their paths, messages and views of objects aside."""
         return (self.returned, self.raised[:1], self.after, self.iterates) == (
             other.returned, other.raised[:1], other.after, other.iterates
         )  # fmt: skip
@@ -70,7 +72,7 @@ class PlacedFunction:
     placement: FunctionPlacement
     definition: str
     known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, repr=False)
-    """Whether a case (its text) notices a variant of the function (its source), where that was tried."""
+    """By variant (source) and case (digest): whether the case notices it, where that was tried."""
 
 
 class UnobservableError(Exception):
@@ -98,10 +100,10 @@ def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> 
     return Observation(outcomes, loaded)
 
 
-def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any) -> Any:
+def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any, limits: Limits = LIMITS) -> Any:
     test = f"def check(candidate):\n    return candidate({json.dumps(command)!r})\n"
-    job = SandboxJob(program.placement.build_program(program.definition, method), ENTRY, "", test)
-    result = run_without_sandbox_faults(lambda: sandbox.run(job, LIMITS))
+    job = SandboxJob(program.placement.build_program(program.definition, method, compiles=True), ENTRY, "", test)
+    result = run_without_sandbox_faults(lambda: sandbox.run(job, limits))
     if result.status != Status.PASSED:
         raise UnobservableError(f"{result.status}: {result.detail}")
     try:
@@ -176,7 +178,7 @@ def run_variants_on_cases(
     does not agree with.
 
     None where only a process of its own can tell: the variant cannot take the function's place in a loaded module, or
-    one of them ended the process or spoilt it. Nothing untrusted decides here: variants are ours.
+    it ended the process. Nothing untrusted decides here: variants are ours.
     """
     if not variants:
         return []
@@ -185,7 +187,7 @@ def run_variants_on_cases(
     rows = [(each.source, [places[number] for number in each.numbers], each.stop_at_first) for each in variants]
     try:
         command = {"cases": [cases[number] for number in used], "variants": rows}
-        *found, original = _run_method(sandbox, program, "list_noticed", command)
+        *found, original = _run_method(sandbox, program, "list_noticed", command, _VARIANT_LIMITS)
     except UnobservableError:
         found, original = [None], []
     if (original or found == [None]) and len(variants) > 1:

@@ -51,7 +51,7 @@ class Recording:
     calls: dict[str, list[RecordedCall]] = field(default_factory=dict)  # by function key
     # types of results that are not plain data, by function key
     refused: dict[str, list[str]] = field(default_factory=dict)
-    # of the first command that failed, else of the last one; None if it was ended at the limit of `seconds`
+    # of the first command that failed, else of the last one; None if it was ended at the time limit`
     exit_code: int | None = 0
     output: str = ""  # of the same command
     seconds: float = 0.0

@@ -93,7 +93,7 @@ def read_digests(folder: Path, keys: Collection[str]) -> dict[str, list[str]]:
 
 @contextlib.contextmanager
 def open_regular_file(path: Path) -> Iterator[BinaryIO | None]:
-    """The file, or None if it is not a regular one; a FIFO is opened without waiting for a writer."""
+    """The file, None if it is not a regular one or too large; opens a FIFO without waiting."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from typing import Any
+
+CAPTURE = "__bassline_capture__"
+"""The decorator that hands the answer's function over."""
 
 
 def find_definition(tree: ast.Module, function: str) -> Any:
@@ -60,3 +64,31 @@ def find_class(tree: Any, path: list[str]) -> Any:
             return None
         tree = found[-1]
     return tree
+
+
+def name_module_file(name: str, is_package: bool) -> str:
+    """The file that a module of the task seems to come from."""
+    return f"/project/{name.replace('.', '/')}{'/__init__.py' if is_package else '.py'}"
+
+
+def render_module(spec: dict[str, Any], tree: ast.Module) -> tuple[str, Any]:
+    """The source of the module with an answer in it, and the definition in the answer. Raises SyntaxError for an answer
+    that does not define the function."""
+    definition = find_definition(tree, spec["function"])
+    if definition is None:
+        raise SyntaxError(f"the answer does not define {spec['function']}")
+    return spec["before"] + "".join(_render_definitions(spec, tree, definition)) + spec["after"], definition
+
+
+def _render_definitions(spec: dict[str, Any], tree: ast.Module, definition: Any) -> list[str]:
+    """The definition with the capturing decorator alone, and methods that the answer adds."""
+    definition.decorator_list = [ast.Name(CAPTURE, ast.Load())]
+    parts = [definition]
+    *path, _ = spec["function"].split(".")
+    owner = find_class(tree, path) if path else None
+    if owner is not None:
+        for each in owner.body:
+            new = isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each is not definition
+            if new and each.name not in spec["siblings"]:
+                parts.append(each)
+    return [textwrap.indent(ast.unparse(part), spec["indent"]) + "\n" for part in parts]

@@ -17,23 +17,27 @@ import linecache
 import sys
 import textwrap
 import types
+from collections.abc import Callable
 from typing import Any, cast
 
 from evaluation.from_code.placing.definitions import (
-    find_class,
-    find_definition,
+    CAPTURE,
     is_future,
     is_lazy,
     is_type_checking,
     list_bound_names,
+    name_module_file,
+    render_module,
 )
 from evaluation.from_code.placing.steps import (
     FILE,
     MAX_STEPS,
+    MUTANT_CPU_S,
     MUTANT_STEPS,
     VIEW_STEPS,
     ArcTracer,
     CallStopped,
+    CpuTimer,
     StepCounter,
     ViewCounter,
 )
@@ -41,27 +45,32 @@ from evaluation.from_code.placing.tree_equality import agrees, match_views
 from evaluation.from_code.placing.views import read_views
 from evaluation.from_code.recording import values
 
-CAPTURE = "__bassline_capture__"
 MAX_ITEMS = 200
 MAX_MESSAGE = 500
 """Characters of what an exception says."""
 
 
 class TaskModuleFinder:
-    """Finds the modules of the task, first of all. It needs no base class: importing one is slow."""
+    """Finds the modules of the task, first of all; `compile_module(source, file, code)` gives their code. It needs no
+    base class: importing one is slow."""
 
-    def __init__(self, modules: dict[str, tuple[bool, str]]) -> None:
-        self.modules = modules
+    def __init__(
+        self,
+        modules: dict[str, tuple[bool, str]],
+        codes: dict[str, str],
+        compile_module: Callable[[str, str, str], Any],
+    ) -> None:
+        self.modules, self.codes, self.compile_module = modules, codes, compile_module
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """The specification of a module of the task."""
         if name not in self.modules:
             return None
-        spec = importlib.machinery.ModuleSpec(name, cast(Any, self), is_package=self.modules[name][0])
+        is_package = self.modules[name][0]
+        spec = importlib.machinery.ModuleSpec(name, cast(Any, self), is_package=is_package)
         spec.has_location = True
-        ending = "/__init__.py" if self.modules[name][0] else ".py"
-        spec.origin = f"/project/{name.replace('.', '/')}{ending}"
-        if self.modules[name][0]:
+        spec.origin = name_module_file(name, is_package)
+        if is_package:
             spec.submodule_search_locations = [spec.origin.rpartition("/")[0]]
         return spec
 
@@ -74,26 +83,24 @@ class TaskModuleFinder:
         if isinstance(source, str) and CAPTURE in source:
             file = FILE
             linecache.cache[FILE] = (len(source), None, source.splitlines(True), FILE)
-        exec(compile(source, str(file), "exec", dont_inherit=True), module.__dict__)
+        code = self.compile_module(source, str(file), self.codes.get(module.__name__, ""))
+        exec(code, module.__dict__)
 
 
 class PlacedAnswer:
     """The answer in its module. Raises SyntaxError for a text that does not define the function."""
 
-    def __init__(self, spec: dict[str, Any], answer: str) -> None:
+    def __init__(self, spec: dict[str, Any], answer: str, compile_module: Callable[[str, str, str], Any]) -> None:
         self.spec = spec
         self.function: Any = None
         tree = ast.parse(answer, FILE)
-        definition = find_definition(tree, spec["function"])
-        if definition is None:
-            raise SyntaxError(f"the answer does not define {spec['function']}")
+        source, definition = render_module(spec, tree)
         modules = dict(spec["modules"])
-        source = spec["before"] + "".join(self._render_definitions(tree, definition)) + spec["after"]
         self.last = source.count("\n") - spec["after"].count("\n")
         modules[spec["name"]] = (spec["package"], source)
         for name in [name for name in sys.modules if name in modules or name == spec["name"]]:
             del sys.modules[name]
-        sys.meta_path.insert(0, TaskModuleFinder(modules))
+        sys.meta_path.insert(0, TaskModuleFinder(modules, spec["codes"], compile_module))
         setattr(builtins, CAPTURE, self._capture)
         self.module = importlib.import_module(spec["name"])
         self._run_other_statements(tree, definition, source)
@@ -105,29 +112,17 @@ class PlacedAnswer:
         self.function = function
         return function
 
-    def _render_definitions(self, tree: ast.Module, definition: Any) -> list[str]:
-        """The definition with the capturing decorator alone, and methods that the answer adds."""
-        definition.decorator_list = [ast.Name(CAPTURE, ast.Load())]
-        parts = [definition]
-        *path, _ = self.spec["function"].split(".")
-        owner = find_class(tree, path) if path else None
-        if owner is not None:
-            for each in owner.body:
-                new = isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each is not definition
-                if new and each.name not in self.spec["siblings"]:
-                    parts.append(each)
-        return [textwrap.indent(ast.unparse(part), self.spec["indent"]) + "\n" for part in parts]
-
     def _run_other_statements(self, tree: ast.Module, definition: Any, source: str) -> None:
         """Run the other statements of the answer, in its order, without what the module has already."""
+        others = [n for n in tree.body if not is_future(n) and all(inner is not definition for inner in ast.walk(n))]
+        if not others:
+            return
         known = set(vars(self.module))
         own: set[str] = set()
         written = ast.parse(source).body
         checked = {name for node in written if is_type_checking(node) for name in list_bound_names(node)}
         lazy = __future__.annotations.compiler_flag if any(map(is_lazy, [*written, *tree.body])) else 0
-        for node in tree.body:
-            if is_future(node) or any(inner is definition for inner in ast.walk(node)):
-                continue
+        for node in others:
             names = list_bound_names(node)
             if is_type_checking(node) and names <= known | checked:
                 continue
@@ -246,8 +241,17 @@ class PlacedAnswer:
         return json.dumps([*found, self._list_noticed(self.function, cases, tried, first=True)])
 
     def _list_noticed(self, function: Any, cases: list[ExpectedCase], numbers: list[int], first: bool) -> list[int]:
-        noticed = (number for number in numbers if not self._matches_case(function, cases[number]))
-        return list(itertools.islice(noticed, 1 if first else None))
+        noticed = []
+        with CpuTimer(MUTANT_CPU_S) as timer:
+            for number in numbers:
+                try:
+                    if timer.is_over or not self._matches_case(function, cases[number]):
+                        noticed.append(number)
+                except CallStopped:
+                    noticed.append(number)
+                if noticed and first:
+                    break
+        return noticed
 
     def _matches_case(self, function: Any, case: ExpectedCase) -> bool:
         """Whether a variant does what a case expects. Views are compared where all else agrees, and of objects whose

@@ -14,7 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from evaluation.from_code.loading import build_loader, read_part_source
+from evaluation.from_code.loading import build_loader, compile_to_text, read_part_source
+from evaluation.from_code.placing.definitions import name_module_file, render_module
+from evaluation.from_code.placing.steps import FILE
+from evaluation.source import parse
 
 MAX_CONTENT = 4_000_000
 """Characters of all sources of a task."""
@@ -45,12 +48,24 @@ class FunctionPlacement:
     modules: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     form: str = CALLS
 
-    def build_program(self, answer: str, method: str = "") -> str:
-        """The complete program with an answer in its module; ENTRY is the function, or `method` of what holds it."""
+    def build_program(self, answer: str, method: str = "", compiles: bool = False) -> str:
+        """The complete program with an answer in its module; ENTRY is PlacedAnswer's `method`, else its `form`.
+
+        With `compiles` the modules are compiled here, once for all programs: never for code that nobody read.
+        """
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        content["codes"] = self._compile_modules(content, answer) if compiles else {}
         load, inside = build_loader(*_PARTS)
-        placed = f"{inside}.PlacedAnswer(json.loads({json.dumps(content)!r}), {answer!r})"
+        placed = f"{inside}.PlacedAnswer(json.loads({json.dumps(content)!r}), {answer!r}, __bassline_compile__)"
         return f"import json{load}{ENTRY} = {placed}.{method or self.form}\n"
+
+    def _compile_modules(self, content: dict[str, Any], answer: str) -> dict[str, str]:
+        codes = {
+            name: compile_to_text(source, name_module_file(name, is_package))
+            for name, (is_package, source) in self.modules.items()
+        }
+        tree = parse(answer)
+        return codes if tree is None else {**codes, self.name: compile_to_text(render_module(content, tree)[0], FILE)}
 
     def pack(self) -> dict[str, Any]:
         """As JSON data that a dataset stores."""

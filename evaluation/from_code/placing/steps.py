@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 from evaluation.from_code.placing.views import read_views
@@ -15,6 +16,10 @@ MUTANT_STEPS = 5
 
 VIEW_STEPS = MAX_STEPS // 10
 """Steps of the project's code for all views of a call; a call that takes more has no views."""
+MUTANT_CPU_S = 2.0
+"""Of a mutant in all its calls; the original has one second for them."""
+_AGAIN_S = 0.5
+"""Until CallStopped is raised again where a mutant caught it."""
 _OURS = frozenset(
     each.__code__.co_filename for each in (values.write, objects.resolve_name, read_views, json.loads, json.dumps,
                                            json.JSONDecoder.decode, json.JSONEncoder.encode)
@@ -48,6 +53,30 @@ class StepCounter:
         if event == "line":
             self.count()
         return self._count_line
+
+
+class CpuTimer:
+    """Raises CallStopped in the block after some seconds of CPU time: few steps may take long, for example on a text
+    that doubles with each. `is_over` says that it did."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self.is_over = self._is_armed = False
+
+    def __enter__(self) -> CpuTimer:
+        self._is_armed = True
+        signal.signal(signal.SIGVTALRM, self._end)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.limit_s, _AGAIN_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_armed = False
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    def _end(self, _number: int, _frame: Any) -> None:
+        if self._is_armed:
+            self.is_over = True
+            raise CallStopped("too long")
 
 
 class ViewCounter(StepCounter):

@@ -19,7 +19,7 @@ def agrees(got: Any, expected: Any, call: Any) -> bool:
     if "raised" in expected:
         said = expected.get("message") in (None, got.get("message"))
         return bool(said and expected["raised"] in got.get("raised", ()))
-    if "iterator" in expected and "iterator" not in got:
+    if ("iterator" in expected) != ("iterator" in got):
         return False
     try:
         if "returned" not in got or not same(got["returned"], expected["returned"]):

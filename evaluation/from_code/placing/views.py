@@ -35,7 +35,7 @@ def read_views(
     wanted: Collection[str] | None = None,
     on_read: Callable[[str], None] = lambda _name: None,
 ) -> list[list[Any]]:
-    """[name, tree] for each view of an object of the project's classes; of a list the views of its items, of any other
+    """[name, tree] for each view of an object of own classes; of a list or tuple properties of its items, of any other
     value none.
 
     `is_own` tells whether a class is the project's. What raises is seen as the class of its exception. With `wanted`

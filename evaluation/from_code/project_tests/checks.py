@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import indent
+from typing import Any
 
 from evaluation.from_code.checks import MutationScore
-from evaluation.from_code.mutants import Mutant, build_mutants
+from evaluation.from_code.mutants import Mutant, build_mutants, list_parameters
+from evaluation.from_code.oversights import UNCLEAR, pair_defaults
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.from_code.source.find import ProjectFunction
@@ -24,6 +26,8 @@ MAX_TESTS = 12
 """Tests of a task: the most specific ones, at most three of one test function first."""
 MORE_TESTS = 40
 """Where MAX_TESTS notice too few faults."""
+MIN_TESTS = 2
+"""Fewer are weak."""
 MIN_KILLED = 0.8
 MIN_MUTANTS = 5
 MAX_MUTANTS = 60
@@ -53,12 +57,15 @@ def choose_varied_tests(tests: Sequence[str], limit: int) -> list[str]:
     return [test for _, _, test in sorted(ranked)][:limit]
 
 
-def choose_tests(judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction) -> CheckedTests:
+def choose_tests(
+    judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, all_killed: bool = False
+) -> CheckedTests:
     """The tests that judge answers to a function; `spec.tests` are those that pass, best first.
 
-    Raises ExcludedError where they miss too much.
+    Raises ExcludedError where they miss too much; with `all_killed` where they miss any mutant.
     """
-    faulty = build_mutants(function.node, MAX_MUTANTS, function.owner)
+    every = build_mutants(function.node, MAX_MUTANTS, function.owner, _take_zero_for_required(function))
+    faulty = [mutant for mutant in every if mutant.operator not in UNCLEAR]
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
     empty = list_trivial_variants(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
@@ -74,15 +81,23 @@ def choose_tests(judge: ProjectJudge, spec: ProjectTests, function: ProjectFunct
         return program in left and _passes_tests(judge, spec, function.module.source, tests, program)
 
     survivors: list[Mutant] = []
+    allowed = 0 if all_killed else _count_allowed_survivors(len(faulty))
     for mutant in faulty:
-        if len(survivors) <= _count_allowed_survivors(len(faulty)) and passes(mutant.source):
+        if len(survivors) <= allowed and passes(mutant.source):
             survivors.append(mutant)
-    if len(survivors) > _count_allowed_survivors(len(faulty)):
+    if len(survivors) > allowed:
         raise ExcludedError("has tests that miss more than a fifth of its mutants", f"{len(tests)} tests")
     for text in empty:
         if passes(text):
             raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
     return CheckedTests(tuple(tests), MutationScore(tuple(faulty), tuple(survivors)), write)
+
+
+def _take_zero_for_required(function: ProjectFunction) -> dict[str, Any]:
+    """0 for each parameter without a default: nobody knows which values the tests give, and this one is common."""
+    usual = dict(pair_defaults(function.node.args))
+    names = (name for name in list_parameters(function.node) if name not in ("self", "cls"))
+    return {name: 0 for name in names if usual.get(name) is None}
 
 
 def list_killed_variants(

@@ -25,7 +25,7 @@ _METADATA = frozenset(("METADATA", "entry_points.txt", "top_level.txt"))
 
 @dataclass(frozen=True)
 class SuiteArchives:
-    """Both archives by their sha256, and what is in them. `distributions` are names with versions."""
+    """Archives by their files' sha256 and what they hold. `distributions` are names with versions."""
 
     project: str
     installed: str

@@ -9,7 +9,7 @@ from evaluation.from_code.build import BuildContext, TaskResult, describe_source
 from evaluation.from_code.called import list_called_examples
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import CallOutcome
-from evaluation.from_code.checks import repeat_calls
+from evaluation.from_code.checks import CHANGING, repeat_calls
 from evaluation.from_code.fairness import UNDESCRIBED
 from evaluation.from_code.project_tests import fairness
 from evaluation.from_code.project_tests import suite as suites
@@ -24,14 +24,20 @@ from evaluation.verdicts import Trust
 JUDGE = "tests"
 
 
-def make_task_from_tests(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> TaskResult:
-    """The task of one function, checked, or the reason why there is none."""
+def make_task_from_tests(
+    suite: ProjectSuite, work: BuildContext, function: ProjectFunction, all_killed: bool
+) -> TaskResult:
+    """The task of one function, checked, or the reason why there is none; `all_killed`: nobody wants it with weak
+    tests."""
     return make_task_from_row(
-        function, lambda: _build_row(suite, work, function), reason="has code that is nested too deep to change"
+        function,
+        lambda: _build_row(suite, work, function, all_killed),
+        reason="has code that is nested too deep to change",
     )
 
 
-def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
+def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunction, all_killed: bool) -> dict[str, Any]:
+    spec, facts = suites.choose_function_tests(suite, work.project, work.recording.covering, function, all_killed)
     cases = _list_recorded_cases(work, function)
     context = work.options.context
     called = list_called_examples(function, work.recording)
@@ -40,7 +46,6 @@ def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunctio
     untold = [each for each in constants if not each.is_in(told)]
     examples = fairness.choose_examples(cases, function, untold)
     prompt = build_prompt(work.project, function, context, LINES_BEFORE, examples, called)
-    spec, facts = suites.choose_function_tests(suite, work.project, work.recording.covering, function)
     assert suite.judge is not None
     unstated = list(map(str, fairness.list_unstated(suite.judge, spec, function, untold, cases, examples)))
     if not examples and not ast.get_docstring(function.node):
@@ -65,14 +70,15 @@ def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunctio
 
 
 def _list_recorded_cases(work: BuildContext, function: ProjectFunction) -> list[Case]:
-    """The recorded calls with what the tests saw them do, some become examples, none judges; with the branches
-    that they take where the sandbox can repeat them."""
+    """The recorded calls, some become examples, none judges: those that do in the sandbox what the tests saw them do,
+    with the branches that they take; all where it cannot make them."""
     calls = [] if function.is_wrapped else work.recording.calls.get(function.key, [])
     calls = [call for call in calls if not call.iterator]
     try:
-        repeated, _ = repeat_calls(work.sandbox, place_function(function, work.sources), calls)
-    except ExcludedError:
-        repeated = []
-    return repeated or [
+        return repeat_calls(work.sandbox, place_function(function, work.sources), calls, max_different=1.0)[0]
+    except ExcludedError as error:
+        if error.reason == CHANGING:
+            return []
+    return [
         Case(call.call, call.digest, CallOutcome(call.returned, call.raised, call.after), call.shape) for call in calls
     ]

@@ -1,4 +1,4 @@
-"""The project's tests as a judge: their files, those that pass in the sandbox, and the task of each function."""
+"""The project's tests as a judge: their files, those that pass in the sandbox, and those for each function."""
 
 from __future__ import annotations
 
@@ -95,7 +95,11 @@ def prepare_suite(
         return attempts[-1]
 
     by_file, not_run = _group_tests(tests, covering)
-    passing, failures = _run_files(by_file, run, workers, on_file)
+    try:
+        passing, failures = _run_files(by_file, run, workers, on_file)
+    except BaseException:
+        judge.close()
+        raise
     return ProjectSuite("", found, frozenset(passing), not_run | failures, judge, whole_file)
 
 
@@ -161,9 +165,10 @@ def _run_each_once(
 
 
 def choose_function_tests(
-    suite: ProjectSuite, project: Project, covering: CallsByTest, function: ProjectFunction
+    suite: ProjectSuite, project: Project, covering: CallsByTest, function: ProjectFunction, all_killed: bool = False
 ) -> tuple[ProjectTests, dict[str, Any]]:
-    """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError.
+    """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError, with `all_killed`
+    also for tests that miss any mutant.
 
     Tests that read private attributes ask for one way of doing it, so they judge only where there are no others.
     """
@@ -185,10 +190,10 @@ def choose_function_tests(
         line=function.node.lineno,
         tests=tuple(tests),
     )
-    found = checks.choose_tests(suite.judge, spec, function)
+    found = checks.choose_tests(suite.judge, spec, function, all_killed)
     return replace(spec, tests=found.tests, writes=found.writes), {
         "tests": len(found.tests),
-        **found.score.to_json(bool(found.score.survivors)),
+        **found.score.to_json(bool(found.score.survivors) or len(found.tests) < checks.MIN_TESTS),
         "installed": list(suite.files.distributions),
     }
 

@@ -1,1 +1,1 @@
-"""Source that runs in the project's own interpreter: standard library only, Python 3.9 or later."""
+"""Source for the project's interpreter: standard library and pytest alone, Python 3.9 or later."""

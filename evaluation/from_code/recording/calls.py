@@ -2,8 +2,8 @@
 
 Nothing here runs the project's code, and nothing is raised into it: a call that cannot be written is not recorded.
 Which calls are kept depends on their arguments alone: for each function, those whose digests are the smallest. So the
-order of the tests, threads and processes makes no difference, and a function called a million times has a spread
-sample of its calls instead of the first ones. A few of every shape (types of the arguments) and of every exception are
+order of tests, threads and processes matters little, and a function called often has a sample spread over its
+first MAX_EXAMINED calls in each process. A few of every shape (types of the arguments) and of every exception are
 kept in addition, because a rare one is worth more than the next common one.
 
 The tests run twice. The first run notes the digests of its calls, and the second one keeps only calls that repeat them:

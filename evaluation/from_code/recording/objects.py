@@ -2,8 +2,8 @@
 
 A class or function is written by its name where that name leads back to it. Of any other object are written its class
 and its state. Both directions go around everything that a class can overload: `__getattribute__`, `__setattr__`,
-`__reduce__`, `__iter__`, `__new__`, `__init__`. What Python itself would not build that way (files, locks, compiled
-patterns) and objects with a finalizer are refused.
+`__reduce__`, `__iter__`, `__new__`, `__init__`. What Python itself would not build that way (files, locks,
+sockets) and objects with a finalizer are refused.
 """
 
 from __future__ import annotations

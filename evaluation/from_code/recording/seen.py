@@ -1,6 +1,6 @@
 """Notes which functions of the project each test called, and which installed modules the tests needed.
 
-Every function counts a call when its body starts. What one test called is written when the next one starts, so that
+Every function counts a call when its body starts. What one test called is written when it ends, so that
 tests which end their process lose only themselves. The plugin for pytest says which test runs.
 
 A suite may call a function millions of times. So a function counts by a method of `itertools.count`, which is written
@@ -98,7 +98,7 @@ def add_counters(tree: ast.Module, path: str) -> ast.Module:
 
 
 def note_ended(test: str) -> None:
-    """Notes that a test was ended because it waited without end."""
+    """Notes that a test was ended as it waited or took too long."""
     _append({"ended": _relative_to_project(test)})
 
 

@@ -65,7 +65,7 @@ def write_counted(value: Any, plain: bool = False) -> tuple[str, int]:
 
 def read(text: str) -> Any:
     """The value of a text, objects rebuilt from their classes. Raises ValueError for a text that is not one of
-    `write`, or whose objects cannot be rebuilt here."""
+    `write`, or cannot be rebuilt; or ImportError."""
     try:
         reader = objects.ObjectReader(_build_plain)
         value = reader.build_value(json.loads(text))

@@ -1,4 +1,4 @@
-"""What a prompt shows before a function: what it names, its class, or the file as far as it fits.
+"""What a prompt shows before a function: what it names and its class, or the lines of its file.
 
 The answer runs in the real module, so a prompt need not run alone: it has to let a reader write the body.
 """

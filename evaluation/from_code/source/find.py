@@ -17,7 +17,7 @@ _KEEPS_RESULTS = frozenset({
     "contextmanager", "asynccontextmanager", "abstractmethod", "override", "final", "no_type_check", "singledispatch",
     "singledispatchmethod",
 })  # fmt: skip
-"""Decorators of the standard library: what a call of the function gives is what its callers see."""
+"""Decorators of the standard library: a call of the function decides what its callers see."""
 
 
 @dataclass(frozen=True)

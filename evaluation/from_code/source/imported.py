@@ -56,7 +56,7 @@ def _find_statements(project: Project, function: ProjectFunction, far: bool) -> 
             used = imported.get(node.value.id)
             if isinstance(used, Module) and (found := _find_definition(project, used, node.attr)) is not None:
                 yield found
-    yield from _find_methods(project, function)
+    yield from _find_called_classes(project, function)
     if far:
         yield from (place for name, place in imported.items() if name not in named and isinstance(place, tuple))
 
@@ -94,8 +94,8 @@ def _find_definition(project: Project, module: Module, name: str) -> tuple[Modul
     return None
 
 
-def _find_methods(project: Project, function: ProjectFunction) -> Iterator[tuple[Module, ast.stmt]]:
-    """The methods that a function calls of objects of other modules' classes, where few classes have them; of its own
+def _find_called_classes(project: Project, function: ProjectFunction) -> Iterator[tuple[Module, ast.stmt]]:
+    """The classes of other modules whose methods a function calls, where few classes have these; methods of its own
     object too, which may be of a class that derives from its own."""
     functions = [node.func for node in ast.walk(function.node) if isinstance(node, ast.Call)]
     called = {each.attr: each.value for each in functions if isinstance(each, ast.Attribute)}

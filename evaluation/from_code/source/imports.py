@@ -7,6 +7,7 @@ import ast
 import copy
 from collections.abc import Iterator
 
+from evaluation.effects import find_root_name
 from evaluation.from_code.source.project import Module
 from evaluation.source import is_type_checking, list_bound_names
 
@@ -33,8 +34,9 @@ def format_imports(module: Module, names: set[str]) -> str:
 
 
 def list_names_bound_at_runtime(node: ast.stmt) -> set[str]:
-    """The names that a statement binds, none for a type-checking block."""
-    return set() if is_type_checking(node) else list_bound_names(node) - {_FLAG}
+    """The names that a statement binds or whose objects it fills (`TABLE[0] = 1`), none for a type-checking block."""
+    filled = map(find_root_name, node.targets if isinstance(node, ast.Assign) else ())
+    return set() if is_type_checking(node) else list_bound_names(node).union(*filled) - {_FLAG}
 
 
 def walk_binding(node: ast.stmt, wanted: set[str]) -> Iterator[ast.stmt]:

@@ -62,7 +62,7 @@ def _hide_value(attribute: Attribute) -> Attribute:
 
 
 def shorten_statement(module: Module, node: ast.stmt) -> str:
-    """A statement of a module or class, or what it declares where it is long; "" for one that shows nothing."""
+    """A statement; of functions, classes and long ones what they declare; "" for one that shows nothing."""
     space = module.indent_at(node.lineno)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         summary = _summarize(ast.get_docstring(node) or "")

@@ -45,7 +45,7 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Module:
-    """One source file. `path` is relative to the project's root, with forward slashes; `name` is dotted."""
+    """One source file. `path` is relative to the root, absolute for installed ones; `name` is dotted."""
 
     path: str
     name: str

@@ -106,7 +106,7 @@ def derive_name(name: str) -> str:
 
 
 def write_project(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write the files of `unpack_project` into an empty folder, for everybody to read. Raises ProjectError."""
+    """Write the files of `unpack_project` into a new folder. Raises ProjectError."""
     try:
         folder.mkdir(parents=True)
         for path, content in files.items():

@@ -27,7 +27,7 @@ PACKAGES = (
     "encoding/hex", "encoding/base64", "encoding/binary", "encoding/csv", "hash", "hash/fnv", "hash/crc32",
     "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512", "path", "syscall", "go/ast", "go/parser",
 )  # fmt: skip
-"""What an answer may import."""
+"""What an answer may import, beside what these packages need themselves."""
 _SOURCES = {
     name: (resources.files(__package__) / name).read_text("utf-8") for name in ("wire.go", "build.go", "main.go")
 }

@@ -21,6 +21,7 @@ from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status
 
 LIMITS = Limits(cpu_s=10, wall_s=30.0)
+_NO_OTHER = object()
 
 
 def find_oracle_failure(
@@ -54,9 +55,7 @@ def _build_wrong_case(case: JsonCase, kind: Type) -> JsonCase:
     if case.raises:
         return replace(case, raises="", result=to_json(_build_any_value(kind), kind))
     other = _build_other_value(from_json(case.result, kind), kind)
-    if other is None and kind.name == "none":
-        return replace(case, raises="Error")
-    return replace(case, result=to_json(other, kind))
+    return replace(case, raises="Error") if other is _NO_OTHER else replace(case, result=to_json(other, kind))
 
 
 def _build_any_value(kind: Type) -> Json:
@@ -75,7 +74,7 @@ def _build_any_value(kind: Type) -> Json:
 
 
 def _build_other_value(value: Json, kind: Type) -> Json:
-    """A value of the type that is not equal to this one; None of type none has none."""
+    """A value of the type that is not equal to this one, or `_NO_OTHER`: type none has one value."""
     if kind.name == "optional":
         return _build_any_value(kind.item) if value is None else _build_other_value(value, kind.item)
     if kind.name == "bool":
@@ -87,12 +86,16 @@ def _build_other_value(value: Json, kind: Type) -> Json:
     if kind.name == "str":
         return f"{value}x"
     if kind.name == "tuple":
-        return (_build_other_value(value[0], kind.parts[0]), *value[1:])
+        others = [_build_other_value(item, part) for item, part in zip(value, kind.parts, strict=True)]
+        at = next((at for at, other in enumerate(others) if other is not _NO_OTHER), None)
+        return _NO_OTHER if at is None else (*value[:at], others[at], *value[at + 1 :])
     if kind.name == "list":
-        return [*value[:-1], _build_other_value(value[-1], kind.item)] if value else [_build_any_value(kind.item)]
+        last = _build_other_value(value[-1], kind.item) if value else _NO_OTHER
+        return [*value, _build_any_value(kind.item)] if last is _NO_OTHER else [*value[:-1], last]
     if kind.name == "dict":
         if not value:
             return {_build_any_value(kind.parts[0]): _build_any_value(kind.parts[1])}
-        key = next(iter(value))
-        return {**value, key: _build_other_value(value[key], kind.parts[1])}
-    return None
+        key, first = next(iter(value.items()))
+        other = _build_other_value(first, kind.parts[1])
+        return {} if other is _NO_OTHER else {**value, key: other}
+    return _NO_OTHER

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evaluation.datasets import Task
 from evaluation.from_code.loading import build_loader
 from evaluation.from_code.recording import values
-from evaluation.languages.translation.inference import UntranslatableError
+from evaluation.languages.translation.type_inference import UntranslatableError
 from evaluation.sandbox import Limits, Sandbox, SandboxJob, retry_faults
 from evaluation.verdicts import Status
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from evaluation.datasets import PYTHON, Task
 from evaluation.languages.base import Language, Toolchain, UnsupportedError
 from evaluation.languages.cases import JsonCase, Parameter, Signature
-from evaluation.languages.translation import docstrings, inference, oracles
-from evaluation.languages.translation.inference import UntranslatableError
+from evaluation.languages.translation import docstrings, oracles, type_inference
 from evaluation.languages.translation.recorded import PlainCall, record
+from evaluation.languages.translation.type_inference import UntranslatableError
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, to_json
 from evaluation.sandbox import Sandbox
 from evaluation.source import parse_open
 
 MAX_LOST = 1 / 3
-"""The share of a task's cases that may be lost because the language cannot hold their values."""
+"""The share of a task's calls that may be lost, to other types or values that do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def read_source(sandbox: Sandbox, task: Task) -> TranslationSource:
         raise UntranslatableError("its prompt defines helpers")
     spec = function.args
     if spec.vararg or spec.kwarg or spec.kwonlyargs:
-        raise UntranslatableError("its function takes any number of arguments")
+        raise UntranslatableError("its parameters are starred or keyword-only")
     calls = _select_complete_calls(record(sandbox, task), function)
     signature, calls = _infer_signature(function, calls)
     text = ast.get_docstring(function) or ""
@@ -65,7 +65,7 @@ def read_source(sandbox: Sandbox, task: Task) -> TranslationSource:
 
 
 def _is_harmless(node: ast.stmt) -> bool:
-    """Whether a prompt can lose a statement: an import, or a text that nothing uses."""
+    """Whether a prompt can lose a statement: an import, a text, or a constant."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         return True
     return isinstance(node, ast.Expr | ast.Assign) and isinstance(node.value, ast.Constant)
@@ -84,18 +84,20 @@ def _infer_signature(function: ast.FunctionDef, calls: list[PlainCall]) -> tuple
     """The signature, and the calls whose arguments fit it. Raises UntranslatableError."""
     nodes = [*function.args.posonlyargs, *function.args.args]
     kept = _select_one_type(calls)
-    returned = [inference.infer_value_type(call.returned) for call in kept if not call.raised]
-    returns = inference.merge_annotation(
-        inference.find_common_type(returned), inference.infer_annotation_type(function.returns)
+    returned = [type_inference.infer_value_type(call.returned) for call in kept if not call.raised]
+    returns = type_inference.merge_annotation(
+        type_inference.find_common_type(returned), type_inference.infer_annotation_type(function.returns)
     )
     if returns == Type("none") and not any(call.raised for call in kept):
         raise UntranslatableError("its function returns nothing")
     columns = [
-        inference.find_common_type([inference.infer_value_type(call.args[i]) for call in kept])
+        type_inference.find_common_type([type_inference.infer_value_type(call.args[i]) for call in kept])
         for i in range(len(nodes))
     ]
     parameters = tuple(
-        Parameter(node.arg, inference.merge_annotation(column, inference.infer_annotation_type(node.annotation)))
+        Parameter(
+            node.arg, type_inference.merge_annotation(column, type_inference.infer_annotation_type(node.annotation))
+        )
         for node, column in zip(nodes, columns, strict=True)
     )
     return Signature(function.name, parameters, returns), kept
@@ -108,8 +110,8 @@ def _select_one_type(calls: list[PlainCall]) -> list[PlainCall]:
     reason = UntranslatableError("no call")
     for call in calls:
         try:
-            own = [inference.infer_value_type(value) for value in call.args]
-            types = own if types is None else [inference.unify(*pair) for pair in zip(types, own, strict=True)]
+            own = [type_inference.infer_value_type(value) for value in call.args]
+            types = own if types is None else [type_inference.unify(*pair) for pair in zip(types, own, strict=True)]
         except UntranslatableError as error:
             reason = error
             continue

@@ -30,7 +30,7 @@ from evaluation.sandbox.inside.plain import (
 from evaluation.sandbox.inside.shared import MUTABLE, SharedObjects, find_mutable_base
 
 MAX_FRAME = 2**25
-"""Largest frame of values or of a program, bytes (4 MiB of a program's text can double in JSON)."""
+"""Largest frame of values or of a program, bytes (4 MiB of program text can be 24 MiB in JSON)."""
 MAX_NODES = 1_250_000
 MAX_DEPTH = 150
 _FACTORIES: dict[str, type] = {kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict, set)}

@@ -1,4 +1,4 @@
-"""The guest: runs the candidate and answers calls with values. It has no test and no expected value.
+"""The guest: runs the candidate and answers calls with values. It has a test only in in-guest jobs.
 
 A candidate that takes over this process can only change the values that it returns.
 """

@@ -64,9 +64,9 @@ def landlock_abi() -> int:
 
 
 def create_landlock_ruleset(abi: int, settings: dict[str, Any]) -> int:
-    """Return the descriptor of a ruleset: `trees` without `hidden` can be read, /dev/null written, nothing else.
+    """Return the descriptor of a ruleset: `trees` without `hidden` can be read, /dev/null and /dev/urandom used.
 
-    In `scratch` everything can be done but to execute. Where the zygote starts programs, files in `trees` and `folder`
+    In `scratch` files, folders, links can be made. Where the zygote starts programs, files in `trees` and `folder`
     can be executed; a compiler may write in `folder`.
     Network and scope rights are denied as far as the ABI has them; seccomp denies them in any case.
     """

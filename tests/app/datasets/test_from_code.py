@@ -62,11 +62,12 @@ def project(tmp_path):
 def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, project, tmp_path):
     result = bassline(
         "datasets", "from-code", project, "--doctests", "--python", sys.executable, "--name", "mine",
-        "--json", tmp_path / "report.json",
+        "--json", tmp_path / "report.json", "--tests", "python -c pass",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "left out: 1 of 2 functions" in result.stdout
     assert "with your rights and outside the sandbox" in result.stderr
+    assert f" -c pass, then {sys.executable} -m" in " ".join(result.stderr.split())
     assert "\n1 task: 1 judged by recorded calls, 0 by the project's own tests" in result.stdout
     assert "100 % of the 1 function that the tests call became tasks" in result.stdout
     for name in ("mine", "mine-infill"):

@@ -167,15 +167,8 @@ def test_without_a_sandbox_no_run_can_work(typed, cached_demo, tmp_path):
     assert "apt-get install bubblewrap" in found["sandbox bwrap"][2]
 
 
-@pytest.mark.parametrize(
-    ("revision", "status", "said"),
-    [
-        ("0032", "fail", "is older than what this version upgrades"),
-        ("9999", "fail", "is newer than this version's"),
-        ("0033_of_a_branch", "fail", "is newer than this version's"),
-    ],
-)
-def test_an_sqlite_database_at_another_schema_says_what_to_do(doctor, cached_demo, tmp_path, revision, status, said):
+@pytest.mark.parametrize("revision", ["9999", "0033_of_a_branch"])
+def test_an_sqlite_database_at_another_schema_says_what_to_do(doctor, cached_demo, tmp_path, revision):
     database = Database(f"sqlite:///{tmp_path / 'data' / 'bassline.db'}")
     migrate.upgrade(database)
     with database.engine.begin() as connection:
@@ -183,11 +176,11 @@ def test_an_sqlite_database_at_another_schema_says_what_to_do(doctor, cached_dem
     fault = health.find_database_fault(database)
     database.dispose()
     assert fault is not None
-    assert "upgrades from 0033 on" in fault or "a newer version of Bassline made this database" in fault
+    assert "another version of Bassline made this database" in fault
     code, found, _ = doctor(BASSLINE_CACHE_DIR=str(cached_demo))
-    assert found["schema"][0] == status
-    assert said in found["schema"][1]
-    assert (code == 1) == (status == "fail")
+    assert found["schema"][0] == "fail"
+    assert "is of another version" in found["schema"][1]
+    assert code == 1
 
 
 def test_a_stack_without_its_servers_its_schema_or_its_workers_says_which(doctor, cached_demo):

@@ -61,7 +61,7 @@ def test_a_block_of_training_computes_what_a_block_of_drafting_does(
     network.markov_head.markov_w2.weight.normal_(0, 0.1)
     everything = LoadedHead(network, head.embedding, head.record)
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=(0, 1, 1))
-    runner.start(0, text[:-1], 128).finish()
+    runner.start(0, text[:-1], 128).finish(0)
     exact = replace(
         recordings[0], taps=runner.cache.read_recorded(TAPS, [(0, 0, len(text) - 1)])
     )  # not rounded to bfloat16

@@ -82,6 +82,20 @@ def test_a_mutant_that_ends_the_process_is_killed_alone(sandbox):
     assert [mutant.operator for mutant in found.survivors] == ["operator 0", "operator 2"]
 
 
+def test_a_mutant_that_needs_few_steps_and_much_time_is_killed_in_the_process_of_the_others(sandbox):
+    slow = "def add(a, b):\n    for _ in range(400):\n        sum(range(10**7))\n    return a + b\n"
+    jobs = []
+
+    class Counting(Scripted):
+        def run(self, job, limits):
+            jobs.append(job)
+            return self.sandbox.run(job, limits)
+
+    found = score(Counting(sandbox=sandbox), slow, ADD)
+    assert [mutant.operator for mutant in found.survivors] == ["operator 1"]
+    assert len(jobs) == 1
+
+
 def test_the_least_cpu_time_of_several_measurements_counts():
     slow, quick = SandboxResult("passed", cpu_s=1.2), SandboxResult("passed", cpu_s=0.2)
     checks.check_original(Scripted(slow, quick), TASK, ADD)
@@ -178,10 +192,19 @@ FIVE = [case(number, returned=number) for number in range(5)]
         ([*FIVE, case(9, returned=9)], ("argument", "argument", "result"), None, False),
         ([*FIVE, case(9, returned=9)], ("argument", *["constant"] * 30), "argument", True),
         ([case(1, returned=1), case(2, returned=2)], ("argument", "comparison", "result"), None, True),
-        ([case(1, returned=True), case(2, returned=False)], ("argument", "comparison", "result"), None, False),
+        ([case(n, returned=n > 2) for n in range(5)], ("argument", "comparison", "result"), None, False),
+        ([case(n, returned=n) for n in range(4)], ("argument", "comparison", "result"), None, True),
     ],
 )
 def test_cases_are_weak_that_miss_a_fault_and_few_that_notice_few_kinds(cases, kinds, survivor, is_weak):
     made = [Mutant(str(number), kind, 1) for number, kind in enumerate(kinds)]
     survivors = [mutant for mutant in made if mutant.operator == survivor][:1]
     assert checks.MutationScore(tuple(made), tuple(survivors)).is_weak(cases) == is_weak
+
+
+def test_an_order_of_conditions_that_no_call_tells_apart_counts_neither_way():
+    order, other = Mutant("a", "order", 1), Mutant("b", "constant", 1)
+    score = checks.MutationScore((order, other), (order, other)).drop_unclear()
+    assert score == checks.MutationScore((other,), (other,))
+    noticed = checks.MutationScore((order, other), (other,))
+    assert noticed.drop_unclear() == noticed

@@ -9,7 +9,7 @@ from evaluation.from_code.calls.cases import Case, format_case
 from evaluation.from_code.calls.observe import PlacedFunction, observe_all
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.mutants import build_mutants
-from evaluation.from_code.nearby_cases import find_nearby_cases
+from evaluation.from_code.nearby_cases import MAX_ODD, find_nearby_cases
 from evaluation.from_code.placing.spec import VALUES, FunctionPlacement
 from evaluation.from_code.recording import values
 
@@ -56,6 +56,30 @@ def test_what_only_judges_takes_known_branches_with_arguments_of_known_kinds(san
     assert "" not in calls
     branches = frozenset().union(*(case.outcome.arcs for case in cases))
     assert all(case.outcome.arcs <= branches and not case.outcome.raised for case in near.judging)
+
+
+def test_a_prompt_shows_calls_that_callers_seldom_make_though_they_tell_no_mutant_apart(sandbox):
+    body = "def f(x):\n    return [word for word in __import__('re').split('[-_. ]+', x) if word]\n"
+    _, cases, near = find(sandbox, body, ("red-car",), ("blue_bus",), ("old.car",), ("a b",))
+    assert len(near.shown) >= MAX_ODD
+    assert not {case.call for case in cases} & {case.call for case in near.shown}
+
+
+def test_a_predicate_is_shown_with_changes_that_change_its_result(sandbox):
+    source = "def f(x):\n    return x.isdigit()\n"
+    _, _, near = find(sandbox, source, ("12",), ("345",), ("a",), ("6",))
+    shown = {values.read_plain(case.call)[0][0] for case in near.shown if case.outcome.returned == "false"}
+    assert any(any(map(str.isdigit, text)) for text in shown)
+
+
+def test_a_lookup_may_raise_where_the_method_is_meant_to(sandbox):
+    table = "{{'a': 1, 'b': 2}}"
+    shown = []
+    for name in ("__getitem__", "get_it"):
+        source = f"def {name}(key):\n    return {table.format()}[key.strip()]\n"
+        _, _, near = find(sandbox, source, ("a",), (" b",), ("b ",))
+        shown.append({each for case in near.shown for each in case.outcome.raised[:1]})
+    assert shown == [{"KeyError"}, set()]
 
 
 def test_an_accident_of_the_original_is_no_case(sandbox):

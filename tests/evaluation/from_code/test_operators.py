@@ -91,6 +91,13 @@ def list_changed_lines(source, operator, **options):
         ("slice", "return a[:]", "return a"),
         ("argument", "return a.strip('x')", "return a.rstrip('x')"),
         ("argument", "return re.match(a, a)", "return re.search(a, a)"),
+        ("argument", "return any(a)", "return all(a)"),
+        ("argument", "return _floor(a)", "return int(a)"),
+        ("argument", "return math.floor(a)", "return math.ceil(a)"),
+        ("arithmetic", "self.n += a", "self.n = a"),
+        ("comparison", "return a in '+-*'", "return a in '+*'"),
+        ("element", "return [1, 2, 3]", "return [1, 3]"),
+        ("element", "return {1, 2, 3}", "return {1, 3}"),
     ],
 )
 def test_plausible_faults_of_callers_input_are_made(operator, body, faulty):
@@ -121,6 +128,15 @@ def test_what_is_empty_is_taken_for_nothing_where_an_argument_that_can_be_none_i
     assert list_changed_lines(source, "truth", optional={"a"}) == [
         "return g(a or None, b, c)", "return g(a, b or None, c)",
     ]  # fmt: skip
+
+
+def test_the_class_of_an_object_is_taken_for_the_one_that_has_the_method():
+    (owner,) = ast.parse("class Box:\n def f(self):\n  return type(self)(self.__class__.__name__)\n").body
+    found = [mutant.source for mutant in build_mutants(owner.body[0], 99, owner) if mutant.operator == "subclass"]
+    assert [source.partition("return ")[2] for source in found] == [
+        "Box(self.__class__.__name__)", "type(self)(Box.__name__)",
+    ]  # fmt: skip
+    assert "subclass" not in {mutant.operator for mutant in build_mutants(owner.body[0], 99)}
 
 
 def test_one_attribute_is_taken_for_another():

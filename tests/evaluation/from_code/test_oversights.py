@@ -51,12 +51,20 @@ def list_bodies(body, operator, head="def f(a, b=0, *, c=None):"):
         ("forgotten call", "return a.get(b)", "return a[b]"),
         ("forgotten call", "return sorted(a, key=b)", "return list(a)"),
         ("forgotten call", "return a.split()", "return a.split(' ')"),
-        ("forgotten call", "return re.sub('^x+', b, a)", "return re.sub('x+', b, a)"),
+        ("characters", "return re.sub('^x+', b, a)", "return re.sub('x+', b, a)"),
         ("forgotten call", "return re.sub('^x+', b, a)", "return a"),
         ("statement", "self.x = a", "pass"),
         ("statement", "a += 1", "pass"),
         ("exception", "raise errors.Wrong(a)", "raise ArithmeticError"),
         ("argument", "return a.split('x', 1)", "return a.rsplit('x', 1)"),
+        ("forgotten call", "return a.splitlines()", "return a.split('\\n')"),
+        ("forgotten call", "return a.strip()", "return a.strip(' ')"),
+        ("characters", "return a.strip('.-_')", "return a.strip('._')"),
+        ("characters", "return re.sub('[a-z_]', b, a)", "return re.sub('[a-z]', b, a)"),
+        ("characters", "return re.sub('(one|two|six)x', b, a)", "return re.sub('(one|six)x', b, a)"),
+        ("format", "return f'{a:02d}'", "return f'{a}'"),
+        ("order", "if a:\n  return 1\nif b:\n  return 2\nreturn c", "elif a:"),
+        ("order", "if a:\n  b = 1\nelif b:\n  b = 2\nelse:\n  b = 3\nreturn b", "if b:"),
     ],
 )
 def test_an_oversight_leaves_one_thing_out(operator, body, faulty):
@@ -69,7 +77,9 @@ def test_an_oversight_leaves_one_thing_out(operator, body, faulty):
     [
         ("boundary", "return a[1:]"),  # another operator changes numbers
         ("branch", "if a:\n  return 1\nif c:\n  return 2"),  # `elif` does the same
-        ("forgotten call", "return a.strip()"),  # another operator leaves it out
+        ("forgotten call", "return a.lower()"),  # another operator leaves it out
+        ("characters", "return a.strip('x')"),
+        ("order", "if a:\n  b = 1\nif c:\n  b = 2\nreturn b"),
         ("handler", "try:\n  a()\nfinally:\n  b()"),
         ("type check", "return type(a) is str"),
     ],

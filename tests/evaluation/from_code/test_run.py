@@ -132,7 +132,7 @@ for i in range(-3, 30):
 
 
 class Quiet:
-    def on_recording(self, command, seconds):
+    def on_recording(self, commands, seconds):
         pass
 
     def on_testing(self, done, total):

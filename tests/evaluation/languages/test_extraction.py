@@ -3,8 +3,8 @@
 import pytest
 
 from evaluation.datasets import Task
+from evaluation.extraction_base import TREE_VERSION
 from evaluation.extractor import Extractor
-from evaluation.languages.extraction import VERSION
 from evaluation.prompting import build_prompt
 
 HEADS = {"javascript": "function add(a, b) {\n", "typescript": "function add(a: number, b: number): number {\n"}
@@ -53,7 +53,7 @@ def test_the_program_in_an_answer(extractor, language, name):
     task = task_of(language)
     found = extractor.extract(task, raw, mode)
     assert (found.how, found.program) == (how, expected.replace("HEAD", task.prompt))
-    assert found.version == VERSION
+    assert found.version == TREE_VERSION
 
 
 def test_a_broken_function_stays_broken(extractor):

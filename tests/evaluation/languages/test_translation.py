@@ -6,8 +6,8 @@ from evaluation.datasets import Task
 from evaluation.languages import registry
 from evaluation.languages.cases import JsonCase
 from evaluation.languages.translation import oracles
-from evaluation.languages.translation.inference import UntranslatableError
 from evaluation.languages.translation.translate import read_source, translate, translate_task
+from evaluation.languages.translation.type_inference import UntranslatableError
 from evaluation.languages.values import from_json
 from evaluation.sandbox import Sandbox
 from tests.evaluation.languages.conftest import toolchain_or_skip
@@ -168,3 +168,21 @@ def test_a_wrong_result_is_another_value_of_the_type(kind):
     wrong = oracles._build_wrong_case(case, kind)
     assert wrong.result != case.result
     from_json(wrong.result, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [
+        ("none", None),
+        ("tuple[none, int]", [None, "3"]),
+        ("tuple[none, none]", [None, None]),
+        ("list[none]", [None, None]),
+        ("dict[str, none]", [["a", None]]),
+    ],
+)
+def test_a_result_with_parts_that_have_one_value_is_answered_wrongly_as_well(kind, result):
+    from evaluation.languages.types import parse_type
+
+    case = JsonCase((), result)
+    wrong = oracles._build_wrong_case(case, parse_type(kind))
+    assert (wrong.result, wrong.raises) != (case.result, case.raises)

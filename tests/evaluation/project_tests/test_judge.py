@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
 
+from evaluation.project_tests import archive
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
+from evaluation.sandbox.packages import hash_files
+from evaluation.sandbox.supervisor import stop_jobs_on
 from evaluation.sandbox.zygotes import Zygote
 from evaluation.verdicts import Status, Trust
 from tests.evaluation.project_tests.conftest import GROSS, SHOP, TOTAL
@@ -273,3 +277,19 @@ def test_an_answer_that_reaches_its_process_by_any_name_of_a_module_is_forged(sh
     program = f"{line}\nimport os as o\n{HEAD}        return round(gross(sum(self.prices)) + shipping, 2)\n"
 
     assert shop.judge.judge(program, shop.spec("shop.py", "Basket.total", *TOTAL)).status == Status.FORGED
+
+
+def test_a_stop_ends_the_start_of_the_processes_that_import_a_projects_packages(sandbox: Sandbox) -> None:
+    if not sandbox.tier.namespaces:
+        pytest.skip("packages are imported ahead only where namespaces confine that")
+    packed = Packed(SHOP, sandbox)
+    slow = {**archive.unpack(packed.archives[packed.installed], packed.installed), "slow.py": b"while True: pass"}
+    installed = hash_files(slow)
+    packed.archives[installed] = archive.pack(slow)
+    spec = replace(packed.spec("shop.py", "gross", *GROSS), installed=installed)
+    stop = threading.Event()
+    stop.set()
+    with stop_jobs_on(stop):
+        result = packed.judge.run(SHOP["shop.py"], spec, GROSS).result
+    packed.judge.close()
+    assert (result.status, result.detail) == (Status.SANDBOX_ERROR, "no process for the tests: its start was stopped")

@@ -44,8 +44,26 @@ def test_numbers_around_those_that_the_function_compares_with_are_tried():
     assert -1 not in found
 
 
-def test_signs_change_where_a_recorded_number_is_negative():
-    assert {-5, 2} <= set(first_arguments("def f(x): ...", case(5), case(-2)))
+def test_texts_and_lists_are_cut_to_the_lengths_that_the_function_compares_with():
+    source = "def f(x):\n    return len(x) < 3"
+    assert {"ab", "abc", "abcd"} <= set(first_arguments(source, case("abcdef"), case("ghijkl")))
+    assert [1, 2, 3] in first_arguments(source, case([1, 2, 3, 4, 5]), case([6]))
+
+
+@pytest.mark.parametrize(("numbers", "is_likely"), [((5, -2), True), ((5, 2), False)])
+def test_signs_change_and_callers_mean_it_where_a_recorded_number_is_negative(numbers, is_likely):
+    found = list_nearby(list(map(case, numbers)), ast.parse("def f(x): ...").body[0], 200)
+    assert found[values.write(((-5,), {}))].is_likely is is_likely
+
+
+def test_characters_and_texts_of_the_source_are_tried_and_callers_seldom_mean_them():
+    body = '"""No _ here."""\n if x == "*!":\n  raise ValueError("a ~ b")\n return x.strip("-.")'
+    source = f"def f(x):\n {body}"
+    found = list_nearby([case("one"), case("two")], ast.parse(source).body[0], 200)
+    texts = {values.read_plain(call)[0][0]: near.is_likely for call, near in found.items()}
+    assert {"*!", "o-ne", "-one", "one.", "one\t", "\ntwo", "ONE"} <= set(texts)
+    assert not any(mark in text for text in texts for mark in "_~")
+    assert not any(texts[text] for text in ("o-ne", "*!", "ONE"))
 
 
 def test_types_that_the_function_checks_take_the_place_of_recorded_ones():
@@ -69,9 +87,13 @@ def test_options_are_turned_and_left_out_and_arguments_combined(source, cases, w
     assert wanted in nearby(source, *cases)
 
 
-def test_an_option_that_is_no_switch_is_not_turned():
-    calls = nearby('def f(x, sep=",", limit=None, *, strict=False): ...', case(1), case(2))
-    assert {name for _, kwargs in calls for name in kwargs} == {"strict"}
+def test_options_that_no_call_gives_get_another_value_of_their_type():
+    calls = nearby('def f(x, sep=",", limit=None, width=3, *, strict=False): ...', case(1), case(2))
+    assert {item for _, kwargs in calls for item in kwargs.items()} == {("sep", "-"), ("width", 4), ("strict", True)}
+
+
+def test_an_argument_is_left_to_its_default_before_others():
+    assert ((1, None, 3), {}) in nearby("def f(x, y=None, z=0): ...", case(1, 2, 3), case(4, 5, 6))
 
 
 def test_an_argument_without_a_default_is_not_left_out():
@@ -109,7 +131,7 @@ def test_the_order_of_the_recorded_calls_does_not_matter_and_none_of_them_is_rep
 
 def test_changes_that_callers_seldom_mean_are_marked():
     found = list_nearby([case("a.b"), case("c-d")], ast.parse("def f(x): ...").body[0], 200)
-    likely = {values.read_plain(call)[0][0]: is_likely for call, is_likely in found.items()}
+    likely = {values.read_plain(call)[0][0]: near.is_likely for call, near in found.items()}
     assert all(is_likely for text, is_likely in likely.items() if text[1:-1] == "." and text[0] == "a")
     assert (likely["a-b"], likely["a"]) == (False, False)
 

@@ -69,6 +69,7 @@ def test_an_iterator_is_no_list():
     call, expected = tree(((), {})), {"returned": [1, 2], "iterator": True}
     assert agrees({"returned": [1, 2], "iterator": True}, expected, call)
     assert not agrees({"returned": [1, 2]}, expected, call)
+    assert not agrees(expected, {"returned": [1, 2]}, call)
 
 
 def test_an_argument_that_only_the_answer_changes_is_a_difference():

@@ -11,6 +11,7 @@ import pytest
 
 from evaluation.dataset_files import parse_dataset
 from evaluation.from_code.build import Options
+from evaluation.from_code.project_tests.checks import MIN_TESTS
 from evaluation.from_code.project_tests.suite import _run_each_once
 from evaluation.from_code.run import FinishedDataset, build_dataset, open_state
 from evaluation.from_code.source.project import open_project
@@ -20,6 +21,9 @@ from evaluation.sandbox import Sandbox, SandboxResult
 from evaluation.verdicts import Status, Trust
 
 SOURCE = '''
+import time
+
+
 class Bus:
     """Calls listeners."""
 
@@ -59,6 +63,13 @@ def saved(folder, listener):
     return path.read_text()[:-1] + "." + str(len(str(path.stat().st_size + 1)))
 
 
+def stamped(number, prefix="n"):
+    """A number with a mark that is another one each time."""
+    if number < 0:
+        raise ValueError(number)
+    return f"{prefix}{number + 1}-{time.perf_counter_ns()}"
+
+
 def listening(open_socket, number):
     with open_socket() as opened:
         return number + 1 if opened.fileno() > 0 else number
@@ -68,7 +79,7 @@ import os
 import socket
 import time
 import pytest
-from bus import Bus, chance, listening, saved
+from bus import Bus, chance, listening, saved, stamped
 
 
 @pytest.fixture
@@ -102,6 +113,16 @@ def test_without_an_assertion(bus):
     bus.untested([1, 2])
 
 
+def test_stamped():
+    assert stamped(2).startswith("n3-")
+    assert stamped(0, "x").startswith("x1-")
+
+
+def test_stamped_below_zero():
+    with pytest.raises(ValueError):
+        stamped(-1)
+
+
 def test_chance():
     assert chance(lambda: 0.7) == pytest.approx(-0.3)
 
@@ -119,7 +140,7 @@ pytestmark = pytest.mark.slow
 
 
 class _Silent:
-    def on_recording(self, command: object, seconds: float) -> None: ...
+    def on_recording(self, commands: object, seconds: float) -> None: ...
 
     def generating(self, done: int, total: int) -> None: ...
 
@@ -167,7 +188,7 @@ def test_what_nothing_describes_is_unstated_and_a_surviving_mutant_makes_tests_w
     assert not any("neither docstring nor example" in text for text in sources["Bus.publish"]["unstated"])
     assert any("An event is a number here" in text for text in sources["Bus.publish"]["unstated"])
     assert {name: each["weak"] for name, each in sources.items()} == {
-        name: each["mutation_score"] < 1 for name, each in sources.items()
+        name: each["mutation_score"] < 1 or each["tests"] < MIN_TESTS for name, each in sources.items()
     }
 
 
@@ -179,9 +200,16 @@ def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished
     unlocks = {each.reason: each.unlock for each in finished.compute_coverage().left_out}
     assert "without network" in unlocks[reasons["listening"]]
     coverage = finished.compute_coverage()
-    assert coverage.called == 6
-    assert coverage.covered_share == coverage.tasks / 6
+    assert coverage.called == 7
+    assert coverage.covered_share == coverage.tasks / 7
     assert any("test_listening" in test for test in finished.suite.failures)
+
+
+def test_a_call_that_gives_another_result_each_time_is_no_example(finished: FinishedDataset) -> None:
+    (row,) = [row for row in finished.result.completion if row["entry_point"] == "stamped"]
+
+    assert row["source"]["judge"] == "tests"
+    assert row["source"]["examples"] == []
 
 
 def test_a_task_whose_tests_write_files_says_so(finished: FinishedDataset) -> None:

@@ -67,7 +67,7 @@ def count_upper_tail(n: int, least: int) -> int:
 def compute_least_discordant(alpha: float = ALPHA) -> int:
     """How many tasks must differ, all in favour of one run, for McNemar's p to be below `alpha`: 6 at 5 %.
 
-    A run that solves fewer tasks cannot be shown to be worse. p is then 2 * 0.5 ** number of tasks.
+    No run is shown to be worse than one that solves fewer. p is then 2 * 0.5 ** number of tasks.
     """
     if not 0.0 < alpha < 1.0:
         raise MetricError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05")
