@@ -25,8 +25,8 @@ NOW = "2026-11-27 07:00:00"
 
 
 @pytest.fixture
-def database(sqlite_template, tmp_path):
-    database = Database(f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'bassline.db')}")
+def database(migrated, tmp_path):
+    database = Database(f"sqlite:///{shutil.copy(migrated, tmp_path / 'bassline.db')}")
     yield database
     database.dispose()
 
