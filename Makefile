@@ -15,7 +15,7 @@ TEST_PROGRAMS := redis-server postgresql $(CHROMIUM) fonts-dejavu-core
 # The container engine of stack-check, with its options; podman where both are installed.
 ENGINE ?=
 
-.PHONY: help setup demo serve test test-all check stack-check lint lint-and-collect collect screenshots headline clean sandbox-programs test-programs
+.PHONY: help setup demo serve test test-all check stack-check lint suite screenshots headline clean sandbox-programs test-programs
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,18 +52,17 @@ export PYTHONDONTWRITEBYTECODE :=
 # because its tests share what they started.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-test: setup test-programs lint-and-collect ## lint, types and the test suite
-	$(PYTEST)
+# The lint runs beside the tests, which often wait.
+test: setup test-programs ## lint, types and the test suite
+	@$(MAKE) --no-print-directory -j 2 lint suite
 
-test-all: setup test-programs lint-and-collect ## the same with the thorough tests: more examples, sizes and themes
-	$(PYTEST) -m ""
+test-all: setup test-programs ## the same with the thorough tests: more examples, sizes and themes
+	@$(MAKE) --no-print-directory -j 2 lint suite SELECTED='-m ""'
 
-# A first collection compiles all tests beside the lint; without it each of pytest's processes would, in a new clone.
-lint-and-collect: setup
-	@$(MAKE) --no-print-directory -j 2 lint collect
-
-collect: setup
+# A first collection compiles all tests; without it each of pytest's processes would, in a new clone.
+suite: setup
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true  # the run will say what is wrong
+	$(PYTEST) $(SELECTED)
 
 check: setup lint ## lint, types and the quick tests of the packages that changed
 	@tests="$$($(BIN)/python -m tests.changed)"; [ -z "$$tests" ] && echo "No tests mirror what changed." || \

@@ -1,12 +1,22 @@
 """What holds for all tests: kernels run in Triton's interpreter where there is no GPU, and slow files come first."""
 
+import contextlib
 import gc
 import importlib.util
 import os
 from collections.abc import Callable
 
+# As in the service: both say how many threads compute and how idle ones wait, before torch and numpy ask for it.
+import decoding  # noqa: F401
+import evaluation  # noqa: F401
+
+# isort: split
 import pytest
 import torch
+
+# A GPU machine has only what decoding needs.
+pytest_plugins = ["tests.app.world"] if importlib.util.find_spec("flask") else []
+"""Fixtures of databases that are made once for all tests of a process."""
 
 if not torch.cuda.is_available():  # Triton reads this when a kernel is defined
     os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -23,6 +33,22 @@ def pytest_configure(config: pytest.Config) -> None:
     known = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
     settings.register_profile("busy machine", usual, max_examples=examples, **known)
     settings.load_profile("busy machine")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Matrices this small only wait for each other on several threads."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compile_native_attention_once() -> None:
+    """Many tests have a cache of their own, in which the first of each process would compile it again."""
+    from kernels.availability import KernelError  # noqa: PLC0415
+    from kernels.native_attention import require_native  # noqa: PLC0415
+
+    with contextlib.suppress(KernelError):
+        require_native(torch.device("cpu"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -51,6 +77,26 @@ def _patch_triton_once_for_each_launch() -> None:
     interpreter._patch_lang, interpreter._LangPatchScope.restore = patch_once, restore_and_forget
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _interpret_triton_faster(pytestconfig: pytest.Config) -> None:
+    """Triton's interpreter makes a table of types for each value, and computes every sum of integers twice.
+
+    The second time, for an overflow, which a GPU does not look for either; a thorough run does.
+    """
+    from triton.runtime import interpreter  # noqa: PLC0415
+
+    get_dtype, known = interpreter._get_np_dtype, {}
+
+    def get_known_dtype(dtype: object) -> object:
+        if dtype.name not in known:
+            known[dtype.name] = get_dtype(dtype)
+        return known[dtype.name]
+
+    interpreter._get_np_dtype = get_known_dtype
+    if pytestconfig.option.markexpr:
+        interpreter.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first: a long file that begins last would leave one of two workers idle."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
@@ -60,7 +106,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _compile_each_template_once(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Every application compiles its templates again, which takes a fifth of a test that asks for one page."""
-    if importlib.util.find_spec("flask") is None:  # a GPU machine has only what decoding needs
+    if importlib.util.find_spec("flask") is None:
         return
     from flask import Flask  # noqa: PLC0415
     from jinja2 import FileSystemBytecodeCache  # noqa: PLC0415

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,14 +95,6 @@ class Reply:
         return found
 
 
-@dataclass(slots=True)
-class QueueWatch:
-    """What a server reports of its queue: mean seconds of a request in it, most requests waiting at once."""
-
-    mean_s: float | None = None
-    most_waiting: int | None = None
-
-
 @dataclass(frozen=True)
 class Client:
     """Asks a service for completions. `body` is what all requests have in common."""
@@ -113,7 +104,6 @@ class Client:
     body: dict[str, Any]
     budget_s: float
     headers: dict[str, str] = field(init=False, default_factory=dict)
-    queue: QueueWatch = field(init=False, default_factory=QueueWatch)  # of the requests that were sent last
 
     def __post_init__(self) -> None:
         if self.token:
@@ -129,7 +119,7 @@ class Client:
 
     async def _send_all(self, requests: Sequence[PlannedRequest], on_progress: OnProgress) -> tuple[list[Reply], float]:
         tasks: list[asyncio.Task[Reply]] = []
-        async with self._open_http() as http, self._record_queue():
+        async with self._open_http() as http:
             began = time.perf_counter()
             reporter = asyncio.create_task(_report(began, tasks, on_progress))
             for request in requests:
@@ -152,17 +142,6 @@ class Client:
                 on_progress(len(replies), len(replies), waited)
                 await asyncio.sleep(PAUSE_S)
         return replies, waited
-
-    @contextlib.asynccontextmanager
-    async def _record_queue(self) -> AsyncIterator[None]:
-        async with self.watch_queue() as watch:
-            yield
-        self.queue.mean_s, self.queue.most_waiting = watch.mean_s, watch.most_waiting
-
-    @contextlib.asynccontextmanager
-    async def watch_queue(self) -> AsyncIterator[QueueWatch]:
-        """Yields an empty watch: a service shows no queue."""
-        yield QueueWatch()
 
     def _open_http(self) -> httpx2.AsyncClient:
         # Kept connections would save little, and a service that closes one while it is used looks like a failure.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +10,6 @@ from evaluation.load_metrics import UNCLOCKED_S, LoadPoint
 
 Rate = float | None  # None: idle
 SERVICE = "service"  # begins the names of figures
-BAR = 20  # characters of 100 %
 
 
 @dataclass
@@ -59,18 +57,8 @@ def build_row(point: LoadPoint) -> dict[str, Any]:
         "over": f"{100 * point.over_budget:.0f} %",
         "tokens/s": point.tokens_per_s,
         "right/s": _format_rate(point),
-        "queue": _format_seconds(point.server_queue_s),
-        "waiting": "-" if point.server_waiting_max is None else point.server_waiting_max,
         "others": "-" if point.lost_to_others is None else f"{100 * point.lost_to_others:.0f} %",
     }
-
-
-def draw_quality(measured: MeasuredService) -> Iterator[str]:
-    """A chart for the terminal: a bar of Pass@First for each rate."""
-    for point in measured.points.values():
-        rate = "idle" if point.rate is None else f"{point.rate:g}"
-        filled = round(BAR * point.pass_first)
-        yield f"  {rate:>6}  {'█' * filled}{'·' * (BAR - filled)} {100 * point.pass_first:.0f} %"
 
 
 def compute_figures(measured: MeasuredService) -> dict[str, float]:

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 from app.core.errors import BadInputError
 from app.core.remote.chunks import RemoteServerError
-from app.core.remote.connection import ServerConnection
 from app.core.remote.engine import RemoteEngine
-from app.core.remote.server_pages import read_counters
 from app.core.remote.target import parse_target
 from app.jobs.work.decode_job import build_task_prompt
-from benchmarks._load_client import Client, PlannedRequest, QueueWatch, Reply
+from benchmarks._load_client import Client, PlannedRequest, Reply
 from benchmarks._load_service import ServiceError
 from decoding.models.errors import ModelError
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from evaluation.prompting import Prompt, PromptError
-
-LOOK_EVERY_S = 0.5
-WAITING = "waiting"
-QUEUE_COUNTERS = "queue_s", "queue_requests"
-_QUEUE = {
-    "queue_s": ("vllm:request_queue_time_seconds_sum", "sglang:queue_time_seconds_sum"),
-    "queue_requests": ("vllm:request_queue_time_seconds_count", "sglang:queue_time_seconds_count"),
-    WAITING: ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"),
-}
-"""What servers count: seconds that requests have spent in the queue, how many have left it, how many are in it."""
 
 
 @dataclass(frozen=True)
@@ -86,32 +72,6 @@ class RemoteClient(Client):
         ]
         run = {"state": "finished", "error": None, "prompt_mode_used": mode, "budget_s": self.body["budget_s"]}
         return {"run": {**run, "provenance": dict(self.engine.provenance())}, "samples": samples}
-
-    @contextlib.asynccontextmanager
-    async def watch_queue(self) -> AsyncIterator[QueueWatch]:
-        """Reads how long the server's requests wait in its queue meanwhile, and how many do at most."""
-        watch = QueueWatch()
-        before = await self._read_queue()
-        looking = asyncio.create_task(self._look(watch)) if WAITING in before else None
-        try:
-            yield watch
-        finally:
-            if looking is not None:
-                looking.cancel()
-            later = await self._read_queue()
-            seconds, requests = (later.get(name, 0.0) - before.get(name, 0.0) for name in QUEUE_COUNTERS)
-            watch.mean_s = seconds / requests if requests > 0 else None
-
-    async def _read_queue(self) -> dict[str, float]:
-        async with ServerConnection(parse_target(self.body["target"])) as server:
-            return await read_counters(server, _QUEUE)
-
-    async def _look(self, watch: QueueWatch) -> None:
-        while True:
-            waiting = (await self._read_queue()).get(WAITING)
-            if waiting is not None:
-                watch.most_waiting = max(int(waiting), watch.most_waiting or 0)
-            await asyncio.sleep(LOOK_EVERY_S)
 
 
 def load_engine(target: str) -> RemoteEngine:

@@ -6,24 +6,22 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from app.core.remote.target import is_remote
 from benchmarks import _load_client
-from benchmarks._load_client import Client, QueueWatch, Reply
+from benchmarks._load_client import Client, Reply
 from benchmarks._load_figures import MeasuredService
 from benchmarks._load_grading import Judge
 from benchmarks._load_remote import RemoteClient, load_engine
 from benchmarks._load_service import ServiceError, watch_others
-from evaluation.datasets import Dataset, Task
+from evaluation.datasets import Task
 from evaluation.load_metrics import build_point
 
 LOADING_S = 600.0  # for the model
 BUSY_S = 2.0  # after a refusal that does not say when to come again
 REQUEST_FAULTS = range(400, 500)
-NO_QUEUE = QueueWatch()
-MACHINE = ("device", "device_name", "cpu", "cpu_count", "platform")
 
 
 class LoadRefusedError(ValueError):
@@ -62,38 +60,6 @@ class LoadTest:
         self._measure_idle(client)
         for rate in self._options.rates:
             self._measure_rate(client, rate)
-
-    def build_document(self, dataset: Dataset) -> dict[str, Any]:
-        """The load test: what was measured, and its points."""
-        options = self._options
-        title = options.name or f"{options.target}, n = {options.n}, {options.budget:g} s"
-        return {
-            "name": title[:200],
-            "settings": {
-                "target": options.target,
-                "drafter": options.drafter,
-                "n": options.n,
-                "budget_s": options.budget,
-                "temperature": options.temperature,
-                "max_tokens": options.max_tokens,
-                "prompt_mode": options.prompt_mode,
-                "dataset": dataset.name,
-                "dataset_sha256": dataset.sha256,
-                "dataset_tasks": len(dataset.tasks),
-                "prompts": len(self.prompts),
-                "duration_s": options.duration,
-                "seed": options.seed,
-                "device": self.device,
-                "machine": {key: self.provenance[key] for key in MACHINE if self.provenance.get(key) is not None},
-                "versions": {
-                    key: value
-                    for key, value in self.provenance.items()
-                    if value is not None and (key.endswith("_version") or key in ("python", "git_commit"))
-                },
-            },
-            "idle": asdict(self.measured.idle),
-            "points": [asdict(point) for point in self.measured.loaded],
-        }
 
     def _open_client(self, url: str) -> Client:
         options = self._options
@@ -157,7 +123,7 @@ class LoadTest:
         lost = self._start_watching_others()
         replies, elapsed = client.send_when_due(requests, progress)
         self._windows_left -= 1
-        self._settle(rate, replies, self._options.duration, elapsed, lost(), client.queue)
+        self._settle(rate, replies, self._options.duration, elapsed, lost())
 
     def _start_watching_others(self) -> Callable[[], float | None]:
         """Returns a function: the share that others took since, None elsewhere."""
@@ -171,13 +137,10 @@ class LoadTest:
         window_s: float,
         elapsed_s: float,
         lost_to_others: float | None,
-        queue: QueueWatch = NO_QUEUE,
     ) -> None:
         asked = self._judge.judge_replies(replies)
         found = build_point(asked, rate, self._options.budget, window_s, elapsed_s)
-        found = replace(
-            found, lost_to_others=lost_to_others, server_queue_s=queue.mean_s, server_waiting_max=queue.most_waiting
-        )
+        found = replace(found, lost_to_others=lost_to_others)
         for reply in replies:
             if reply.fault:
                 # A refusal says how many wait, which differs each time.

@@ -93,7 +93,6 @@ def _list_pages(ctx: Context) -> list[Page]:
         Page("leaderboard", lambda _: "/leaderboard", 50),
         Page("leaderboard_sorted", lambda r: f"/leaderboard?sort=speed&budget={choose_budget(r)}", 50),
         Page("leaderboard_dataset", lambda r: f"/leaderboard?dataset=humaneval&budget={choose_budget(r)}", 50),
-        Page("leaderboard_csv", lambda r: f"/leaderboard.csv?budget={choose_budget(r)}"),
         Page("run_list", lambda _: "/runs", 50),
         Page("run_list_deep", lambda r: f"/runs?before={choose_run(r)}", 50),
         Page("run_list_filtered", lambda r: f"/runs?state=finished&dataset=interviews&before={choose_run(r)}", 50),

@@ -6,7 +6,6 @@ The seed is fixed, and app/runs/figures.py computes figures and curves from the 
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import operator
 import random
 import uuid
@@ -59,17 +58,7 @@ FAULTS = {
 }
 FAILING = "assert candidate([1.0, 2.0]) == 3"
 TRACEBACK = 'Traceback (most recent call last):\n  File "<candidate>", line {}, in solve\n    {}\n{}'
-# Names as models invent them: a few are in most programs, most in few.
-PARTS = (
-    "result", "count", "total", "index", "left", "right", "items", "value", "word", "number", "current", "last",
-    "first", "best", "seen", "stack", "queue", "key", "pair", "row", "column", "size", "limit", "offset", "buffer",
-    "start", "stop", "step", "depth", "parent", "child", "node", "edge", "weight", "score", "rank", "group", "bucket",
-    "cache",
-)  # fmt: skip
-NAMES = [*PARTS, *(f"{a}_{b}" for a in PARTS for b in PARTS)]
-NAME_WEIGHTS = list(itertools.accumulate(1 / (place + 10) for place in range(len(NAMES))))
-TICKETS = 1000  # rare words: each is in about three samples
-TICKET_SHARE = 1 / 500
+NAMES = ("result", "count", "index", "left", "items", "value", "word", "number", "seen", "stack", "row", "buffer")
 
 
 _MEASURED = (
@@ -293,15 +282,13 @@ def _generate_sample(
 
 
 def _rewrite_solution(solution: str, index: int, rng: random.Random) -> str:
-    """A solution with names of its own, and sometimes a rare word."""
-    a, b, c, d = rng.choices(NAMES, cum_weights=NAME_WEIGHTS, k=4)
-    ticket = f"    # see ticket_{rng.randrange(TICKETS)}\n" if rng.random() < TICKET_SHARE else ""
-    return f"    # attempt {index}: {a} of {b}\n{ticket}    {c} = []\n    {d} = len({c})\n{solution}"
+    """A solution with names of its own."""
+    a, b = rng.choices(NAMES, k=2)
+    return f"    # attempt {index}\n    {a} = []\n    {b} = len({a})\n{solution}"
 
 
 def _choose_fault(verdict: Status, rng: random.Random) -> str:
-    (name,) = rng.choices(NAMES, cum_weights=NAME_WEIGHTS)
-    return rng.choice(FAULTS[verdict]).format(name, line=rng.randint(4, 30))
+    return rng.choice(FAULTS[verdict]).format(rng.choice(NAMES), line=rng.randint(4, 30))
 
 
 def _copy(connection: Connection, table: str, names: Sequence[str], rows: Iterable[Any]) -> None:

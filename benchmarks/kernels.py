@@ -38,7 +38,7 @@ from kernels.rows import RaggedRows
 
 TRITON = {name: backend.load() for name, backend in BACKENDS.items() if backend.needs_triton}
 NATIVE: dict[str, VerifyAttention] = {"native": attend_native}
-OTHERS = ("sdpa", "flash_attn", "flex")
+OTHERS = ("sdpa", "flash_attn")
 # FlashAttention's bound: at most twice the error that PyTorch makes in the same dtype.
 _ERROR_FACTOR, _ERROR_FLOOR = 2.0, 1e-5
 _PAGE_SIZE = {"cuda": 16, "cpu": 64}  # tokens, as the engine has them
@@ -120,22 +120,6 @@ class AttentionInputs:
         ends = self.rows.length + self.rows.count
         return partial(flash_attn_with_kvcache, q, k, v, cache_seqlens=ends, causal=True, softmax_scale=self.scale)
 
-    def build_flex(self) -> Callable[[], torch.Tensor]:
-        """Return FlexAttention over the same rows, compiled."""
-        from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: PLC0415
-
-        k, v = self.dense
-        R, _, L, _ = k.shape
-        T, lengths = self.rows.max_count, self.rows.length
-        q = self.q.view(R, T, *self.q.shape[1:]).transpose(1, 2).contiguous()
-
-        def visible(b: Any, h: Any, t: Any, slot: Any) -> Any:  # noqa: ARG001
-            return slot <= lengths[b] + t
-
-        blocks = create_block_mask(visible, R, None, T, L, device=str(q.device))
-        attend = torch.compile(flex_attention, dynamic=False)
-        return partial(attend, q, k, v, block_mask=blocks, scale=self.scale, enable_gqa=True)
-
 
 def check(device: torch.device, *, tiny: bool) -> Iterator[dict[str, Any]]:
     """Yield, per shape and variant, the largest error against float32, and whether it is within the bound."""
@@ -189,8 +173,6 @@ def sweep(
         arms["sdpa"] = [p.build_sdpa() for p in problems]
         if flash := [run for p in problems if (run := p.build_flash())]:
             arms["flash_attn"] = flash
-        if device.type == "cuda" and (batch, context) == (8, 2048):  # each shape compiles for seconds
-            arms["flex"] = [p.build_flex() for p in problems]
         row: dict[str, Any] = {"batch": batch, "context": context, "k+1": T}
         for name in (*ours, *OTHERS):
             seconds = _time_arm(name, arms.get(name, []), device, is_ours=name in ours)

@@ -22,7 +22,7 @@ import math
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from app.cli.common import open_context
@@ -31,7 +31,7 @@ from app.core.remote.target import is_remote, parse_target
 from app.datasets.service import require_dataset, to_evaluation_task
 from app.runs.schemas import MAX_N
 from benchmarks._load_client import count_prompts, shuffle_tasks
-from benchmarks._load_figures import build_row, build_sentences, compute_figures, draw_quality
+from benchmarks._load_figures import build_row, build_sentences, compute_figures
 from benchmarks._load_grading import Judge
 from benchmarks._load_run import LoadRefusedError, LoadTest
 from benchmarks._load_service import ServiceError, serve_own
@@ -47,10 +47,10 @@ LARGEST_BUDGET_S = 600.0
 
 @dataclass
 class LoadReport(Report):
-    """With `load_tests`, a document with all points, and when it was measured."""
+    """With all points, and when it was measured."""
 
     measured_at: str = field(default_factory=lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds"))
-    load_tests: list[dict[str, Any]] = field(default_factory=list)
+    points: list[dict[str, Any]] = field(default_factory=list)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -95,9 +95,9 @@ def _load_dataset(name: str) -> Dataset:
 
 def _build_report(options: argparse.Namespace, load: LoadTest, dataset: Dataset) -> LoadReport:
     settings = {key: value for key, value in vars(options).items() if key != "token"}
-    report = LoadReport("load", load.device, settings | {"prompts": len(load.prompts), "provenance": load.provenance})
-    measured = load.measured
-    report.load_tests = [load.build_document(dataset)] if measured.loaded else []
+    settings |= {"dataset_sha256": dataset.sha256, "prompts": len(load.prompts), "provenance": load.provenance}
+    report, measured = LoadReport("load", load.device, settings), load.measured
+    report.points = [asdict(point) for point in measured.points.values()]
     report.rows = [build_row(point) for point in measured.points.values()]
     report.figures = compute_figures(measured)
     return report
@@ -112,9 +112,6 @@ def _print_report(options: argparse.Namespace, load: LoadTest, report: LoadRepor
             f"{len(load.prompts)}, {options.duration:g} s per rate; shares with 95 % intervals, times in seconds"
         )
         print_table(report.rows)
-        print("\nPass@First by requests per second:")
-        for line in draw_quality(load.measured):
-            print(line)
         for line in (*build_sentences(load.measured), *load.faults):
             print(line)
 
@@ -146,7 +143,6 @@ def _parse_options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, arg
         "--url", type=_parse_url, help="a running service, such as http://HOST:8000; default: one of its own"
     )
     parser.add_argument("--token", default="", help="for --url: an API token of the scope submit")
-    parser.add_argument("--name", default="", help="the name of the load test in the JSON")
     options = parser.parse_args(argv)
     if options.token and options.url is None:
         parser.exit(2, "--token is for a running service: give its address with --url\n")

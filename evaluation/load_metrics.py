@@ -75,9 +75,6 @@ class LoadPoint:
     # for each prompt, in the order in which all rates ask for them: (requests, of these right in time)
     by_prompt: tuple[tuple[int, int], ...]
     lost_to_others: float | None = None  # share of the machine that other programs took meanwhile; None: unknown
-    # by another server's own account: mean seconds of a request in its queue, most requests in it; None: unknown
-    server_queue_s: float | None = None
-    server_waiting_max: int | None = None
 
 
 def build_point(

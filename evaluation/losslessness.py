@@ -13,10 +13,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 from evaluation.decisions import score_interval
 from evaluation.significance import ALPHA, POWER, count_standard_errors, mcnemar
@@ -33,7 +33,7 @@ MIN_TEXTS = 20  # fewer cannot tell noise from a change
 MIN_DIFFERENCES = 40  # first differences for a statement about the distribution
 LIKELIHOOD_ALPHA = 0.01
 """The level of the test of the distribution, strict because it alone can say that a server without noise changes it."""
-_Z95 = float(stats.norm.ppf(0.975))
+_Z95 = NormalDist().inv_cdf(0.975)
 
 
 class AuditError(ValueError):

@@ -92,6 +92,14 @@ def mix(z: torch.Tensor) -> torch.Tensor:
     return z ^ _shift(z, 31)
 
 
+def mix_int(z: int) -> int:
+    """Return SplitMix64's finalizer of the low 64 bits of `z`, unsigned: a tensor of one number takes much longer."""
+    z &= _MASK
+    z = (z ^ (z >> 30)) * _FIRST & _MASK
+    z = (z ^ (z >> 27)) * _SECOND & _MASK
+    return z ^ (z >> 31)
+
+
 def to_int64(value: int) -> int:
     """Return the int64 with the low 64 bits of `value`."""
     value &= _MASK

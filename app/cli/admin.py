@@ -65,10 +65,9 @@ def upgrade() -> None:
 @db.command()
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(file: Path) -> None:
-    """Save the whole database to a new FILE, while the service runs.
+    """Save the whole SQLite database to a new FILE, while the service runs.
 
-    FILE holds prompts, outputs and hashes of passwords: keep it as safe as the database. PostgreSQL's client programs
-    must be installed for a PostgreSQL database.
+    FILE holds prompts, outputs and hashes of passwords: keep it as safe as the database. For PostgreSQL use pg_dump.
 
     Example:
         bassline db backup /backups/bassline-2026-11-27
@@ -82,7 +81,7 @@ def backup(file: Path) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--replace", is_flag=True, help="delete what the database holds now")
 def restore(file: Path, replace: bool) -> None:
-    """Replace the database by the backup in FILE, whole or not at all. Stop the service first.
+    """Replace the SQLite database by the backup in FILE, whole or not at all. Stop the service first.
 
     Example:
         bassline db restore /backups/bassline-2026-11-27 --replace

@@ -20,7 +20,6 @@ from app.comparison.report import (
     build_figures_table,
     describe_notes,
     describe_speed,
-    format_junit,
     format_markdown,
 )
 from app.core.errors import BadInputError, BasslineError
@@ -177,9 +176,8 @@ def resume(run: str, json_file: str | None) -> None:
     callback=common.check_writable,
     help="also write a report for a pull request; - for stdout",
 )
-@click.option("--junit", metavar="FILE", callback=common.check_writable, help="also write a JUnit report; - for stdout")
 @common.json_option
-def compare(  # noqa: PLR0913 (click hands each option over by itself)
+def compare(
     reference: str,
     other: str,
     budget: float | None,
@@ -187,7 +185,6 @@ def compare(  # noqa: PLR0913 (click hands each option over by itself)
     fail_if_worse: bool,
     margin: float | None,
     markdown: str | None,
-    junit: str | None,
     json_file: str | None,
 ) -> None:
     """Compare NEW with BASE at one budget, over the tasks that both have graded.
@@ -197,23 +194,22 @@ def compare(  # noqa: PLR0913 (click hands each option over by itself)
 
     Example:
         bassline runs compare plain demo --budget 5
-        bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md --junit report.xml
+        bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md
     """
     if not 0 < alpha < 1:
         raise BadInputError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
-    if (markdown, junit, json_file).count("-") > 1:
-        raise BadInputError("only one of markdown, junit and json can be -: give a file for the others", "json")
+    if markdown == json_file == "-":
+        raise BadInputError("only one of markdown and json can be -: give a file for the other", "json")
     ctx = common.open_context()
     with ctx.database.read() as session:
         base, new = (run_file.load_measured_run(ctx, session, given) for given in (reference, other))
         found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
-        reports = [(markdown, format_markdown(found)), (junit, format_junit(found))]
+        text = format_markdown(found)
         document = ComparisonDocument.from_comparison(found)
     common.write_json(json_file, document.model_dump(mode="json"))
-    for target, text in reports:
-        if target is not None:
-            common.write_text(target, text)
-    _print_comparison(common.choose_console("-" if "-" in (markdown, junit) else json_file), found)
+    if markdown is not None:
+        common.write_text(markdown, text)
+    _print_comparison(common.choose_console("-" if markdown == "-" else json_file), found)
     if fail_if_worse and found.conclusion.worse:
         raise WorseError(f"{found.other.name} is worse than {found.reference.name}")
     if fail_if_worse and found.conclusion.underpowered is not None:

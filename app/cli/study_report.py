@@ -36,7 +36,8 @@ def print_study(document: StudyDocument, json_file: str | None) -> None:
     """Writes the JSON and prints the tables."""
     common.write_json(json_file, to_plain_json(document))
     console = common.choose_console(json_file)
-    console.print(common.build_pairs(report.format_heading(document), report.list_facts(document)))
+    heading = f"{document.study.name} ({document.study.state})"
+    console.print(common.build_pairs(heading, report.list_facts(document)))
     console.print()
     console.print(document.disturbance + document.sentence, soft_wrap=True)
     if document.at_budget is not None:

@@ -45,7 +45,8 @@ def build_prompt_builder(tokenizer: Any, *, has_chat_template: bool) -> PromptBu
             if has_chat_template:
                 return RenderedPrompt(message(statement.text), ())
             return RenderedPrompt(f"# {statement.text}\n", ())
-        task = PlainTask("", statement.text, _parse_function_name(statement.text), "", "")
+        name = statement.text.partition("def ")[2].partition("(")[0]
+        task = PlainTask("", statement.text, name, "", "")
         prompt = prompting.build_prompt(task, "chat" if has_chat_template else "completion")
         if prompt.text is not None:
             return RenderedPrompt(prompt.text, prompt.stop)
@@ -62,7 +63,3 @@ def iterate_statements(seed: int) -> Iterator[Statement]:
     from decoding.training.statements import generate_statements, list_installed_folders  # noqa: PLC0415
 
     return generate_statements(list_installed_folders(), seed)
-
-
-def _parse_function_name(function: str) -> str:
-    return function.partition("def ")[2].partition("(")[0]

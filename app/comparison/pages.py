@@ -14,7 +14,6 @@ from werkzeug.wrappers import Response as AnyResponse
 from app.comparison import loading, report
 from app.comparison import matrix as matrices
 from app.comparison.caution import describe_caveats
-from app.comparison.lines import compute_run_rows
 from app.comparison.loading import LETTERS, Overlay
 from app.comparison.pair import RunComparison, compare
 from app.core.errors import BadInputError, NotFoundError
@@ -29,6 +28,7 @@ from app.web.ui.charts import comparison
 from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw_comparison, find_slider_budgets
 from app.web.ui.display import FAILURE_SIGNS
 from app.web.ui.units import format_brief_seconds, format_exact
+from evaluation.significance import mcnemar
 from evaluation.verdicts import FAILURES
 
 OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
@@ -125,7 +125,8 @@ def show(runs: str) -> str:
         figures=FIGURES,
         chart=chart,
         grid=find_slider_budgets(curves, chart, budget),
-        lines=compute_run_rows(overlay, budget),
+        paired=overlay.paired_runs,
+        mcnemar=mcnemar,
         settings=[] if pair else list_differing_settings(overlay),
         pins=[_join_ids(loading.put_baseline_first(ids, one)) for one in ids],
         without=[_join_ids([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,

@@ -1,10 +1,8 @@
-"""What a comparison of two runs says, for the command line, pages, a pull request (Markdown) and CI systems (JUnit)."""
+"""What a comparison of two runs says, for the command line, pages and a pull request (Markdown)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
-from xml.etree import ElementTree as ET
+from collections.abc import Callable, Sequence
 
 from app.comparison.caution import describe_pair_caveats, is_same_device
 from app.comparison.pair import PairedFigure, RunComparison
@@ -145,52 +143,3 @@ def _list_tasks(title: str, task_ids: Sequence[str]) -> str:
     rest = len(task_ids) - SHOWN_TASKS
     more = f" and {rest} more" if rest > 0 else ""
     return f"{title} (Pass@First): {', '.join(map(quote_markdown, task_ids[:SHOWN_TASKS]))}{more}."
-
-
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def format_junit(compared: RunComparison) -> str:
-    """The report as XML text. A task that A solves by Pass@First and B does not is a failure.
-
-    One that neither solves is skipped. A failure is one lost task; whether B is worse is the property `worse`.
-    """
-    overlay, a, b = compared.overlay, compared.reference, compared.other
-    first = overlay.paired_runs.outcomes.find_solved("first", compared.budget_s)
-    lost, neither = (first[0] & ~first[1]).tolist(), (~first[0] & ~first[1]).tolist()
-    counts = {"tests": len(overlay.task_ids), "failures": sum(lost), "errors": 0, "skipped": sum(neither)}
-    root = ET.Element("testsuites")
-    name = f"{b.name} against {a.name}, Pass@First at {format_seconds(compared.budget_s)}"
-    suite = ET.SubElement(root, "testsuite", {"name": _escape_xml(name), **{key: str(n) for key, n in counts.items()}})
-    properties = ET.SubElement(suite, "properties")
-    for key, value in _list_properties(compared):
-        ET.SubElement(properties, "property", name=key, value=_escape_xml(value))
-    for task_id, is_lost, is_skipped in zip(overlay.task_ids, lost, neither, strict=True):
-        case = ET.SubElement(suite, "testcase", classname=_escape_xml(a.dataset.name), name=_escape_xml(task_id))
-        if is_lost:
-            message = f"lost: {a.name} solves it, {b.name} does not"
-            ET.SubElement(case, "failure", message=_escape_xml(message), type="lost")
-        elif is_skipped:
-            ET.SubElement(case, "skipped", message="neither run solves it")
-    ET.indent(root)
-    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _list_properties(compared: RunComparison) -> Iterable[tuple[str, str]]:
-    yield "worse", str(compared.conclusion.worse).lower()
-    yield "conclusion", f"{compared.conclusion.title}. {compared.conclusion.sentence}"
-    yield "budget_s", f"{compared.budget_s:g}"
-    yield "verdict", compared.conclusion.verdict
-    for name, one in compared.figures.items():
-        label, paired, decision = f"pass_{name.lower()}", one.paired, one.decision
-        share_of_a, share_of_b = paired.b, paired.a  # `paired` is B against A
-        yield f"{label}_a", f"{share_of_a:.4f}"
-        yield f"{label}_b", f"{share_of_b:.4f}"
-        yield f"{label}_difference", f"{paired.delta:.4f}"
-        yield f"{label}_interval", f"{decision.low:.4f} to {decision.high:.4f}"
-        yield f"{label}_p", f"{paired.p:.4f}"
-    yield "detectable", f"{compared.first.paired.detectable:.4f}"
-
-
-def _escape_xml(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from app.completions.schemas import CompletionSpec
 from app.completions.service import restore_typed_test
-from app.runs.forms import FormField, build_form_fields, build_form_values, get_field_labels, parse_form
+from app.runs.forms import FormField, build_form_fields, build_form_values, get_field_labels
 from app.runs.models import Run, RunTask
 from evaluation.languages import registry
 
@@ -34,7 +33,7 @@ MODES = (
     ("chat", "chat: ask for the code"),
     ("completion", "completion: continue the text"),
 )
-_VALID = {name: EXAMPLE[name] for name in ("target", "prompt")}
+VALID = {name: EXAMPLE[name] for name in ("target", "prompt")}
 
 
 def build_fields() -> tuple[list[FormField], list[FormField]]:
@@ -43,13 +42,6 @@ def build_fields() -> tuple[list[FormField], list[FormField]]:
     first = [by_name.pop(name) for name in VISIBLE_FIELDS]
     first[1:] = [replace(field, hint="") for field in first[1:]]  # what a run says of them is about its many tasks
     return first, list(by_name.values())
-
-
-def parse_completion_form(
-    form: Mapping[str, str], check: Callable[[CompletionSpec], object]
-) -> tuple[CompletionSpec | None, dict[str, str]]:
-    """As runs.forms.parse_form, for a completion."""
-    return parse_form(CompletionSpec, form, LABELS, _VALID, check)
 
 
 def get_initial_values(run: Run | None = None, row: RunTask | None = None) -> dict[str, str]:

@@ -9,12 +9,13 @@ from werkzeug.wrappers import Response
 
 from app.completions import against_plain, forms, lanes, service
 from app.completions.lanes import CompletionView
+from app.completions.schemas import CompletionSpec
 from app.core.errors import BadInputError, NotFoundError
 from app.core.events import event_types
 from app.core.events.bus import FIRST
 from app.core.events.texts import TextAssembler
 from app.core.states import Scope
-from app.runs.forms import map_field_error
+from app.runs.forms import map_field_error, parse_form
 from app.samples.models import FINISHED_REASONS
 from app.web.http.request_context import get_context, get_session
 from app.web.http.security import require_scope
@@ -33,7 +34,9 @@ def index() -> str:
 @require_scope(Scope.SUBMIT)
 def start() -> PageResponse:
     """Starts a completion and shows it; an invalid form is shown again with its values and errors."""
-    spec, errors = forms.parse_completion_form(request.form, lambda spec: service.validate_spec(get_context(), spec))
+    spec, errors = parse_form(
+        CompletionSpec, request.form, forms.LABELS, forms.VALID, lambda spec: service.validate_spec(get_context(), spec)
+    )
     if spec is not None:
         submit = against_plain.submit if forms.AGAINST_PLAIN in request.form else service.submit
         try:

@@ -9,7 +9,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from app.core.errors import BadInputError, ConflictError, NotFoundError
-from app.core.states import DatasetKind, Scope
+from app.core.states import Scope
 from app.datasets import deletion, repository, service
 from app.datasets.field_use import summarize_fields
 from app.web.http.limits import UPLOAD_BYTES
@@ -41,17 +41,6 @@ def upload() -> Response | tuple[str, int]:
     except BadInputError as fault:
         field = "name" if fault.field == "name" else "file"
         return _render_datasets(name, {field: label_field(str(fault), field, LABELS[field])}), fault.status
-    return redirect(url_for("datasets.show", dataset_id=stored.id), 303)
-
-
-@bp.post("/datasets/<uuid:dataset_id>/drop")
-@require_scope(Scope.SUBMIT)
-def drop(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
-    """Stores the dataset without the selected tasks, under the same name, and shows it."""
-    try:
-        stored = service.remove_tasks(get_context(), dataset_id, request.form.getlist("task_ids"))
-    except BadInputError as fault:
-        return _render_dataset(dataset_id, f"Nothing was dropped: {fault}"), fault.status
     return redirect(url_for("datasets.show", dataset_id=stored.id), 303)
 
 
@@ -99,7 +88,6 @@ def _render_dataset(dataset_id: uuid.UUID, fault: str = "") -> str:
         coverage=dataset.coverage if from_code and not task else None,
         checks=repository.load_checks(get_session(), dataset_id),
         fields=summarize_fields((t.source, t.signature) for t in dataset.tasks).describe(dataset.n_tasks),
-        may_drop=dataset.kind is DatasetKind.IMPORTED and may_use("datasets.drop"),
         may_delete=may_use("datasets.delete"),
     )
 

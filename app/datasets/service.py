@@ -96,23 +96,6 @@ def build_left_out_row(reason: str, name: str, *, file: str = "", line: int = 0,
     return {"file": file, "function": name, "line": line, "reason": reason, "detail": detail}
 
 
-def remove_tasks(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
-    """A new dataset of the same name without these tasks; runs over the old one keep it.
-
-    Raises NotFoundError, and BadInputError for a built-in dataset, an unknown task, no task, or all of them.
-    """
-    with ctx.database.read() as session:
-        dataset = repository.get_dataset(session, dataset_id)
-        dropped = {task.task_id for task in select_tasks(dataset, task_ids, None)} if task_ids else set()
-        left = [to_evaluation_task(task) for task in dataset.tasks if task.task_id not in dropped]
-        left_out, coverage = dataset.left_out, dataset.coverage
-    if not dropped:
-        raise BadInputError("no task is selected: select those to drop", "task_ids")
-    if not left:
-        raise BadInputError("every task is selected: leave at least one", "task_ids")
-    return import_bytes(ctx, dataset_files.write_dataset(left), dataset.name, dataset.name, left_out or (), coverage)
-
-
 def check_name(name: str) -> None:
     """Raises BadInputError for a name that an imported dataset cannot have.
 

@@ -22,7 +22,6 @@ from app.language_models import service
 from app.monitoring import health
 from decoding.models import fetch
 from decoding.models.progress import format_bytes
-from decoding.models.registry import KnownModel
 from kernels.cache import cache_folder
 
 DEMO = "qwen2.5-coder-0.5b"  # the model of `make demo`
@@ -84,15 +83,8 @@ def check_workers(settings: Settings) -> Iterator[Finding]:
 def _check_schema(at: str | None, head: str, *, upgraded_at_start: bool) -> Finding:
     if at == head:
         return Finding("schema", "ok", at)
-    if at is not None and migrate.is_too_old(at):
-        return Finding(
-            "schema",
-            "fail",
-            f"{at} is older than what this version upgrades",
-            f"{UPGRADE[:-1]} of {migrate.LAST_WITH_OLDER} first.",
-        )
     if at is not None and not migrate.is_known(at):
-        return Finding("schema", "fail", f"{at} is newer than this version's {head}", "Install the newer Bassline.")
+        return Finding("schema", "fail", f"{at} is of another version, not this one's {head}", "Install that version.")
     what = f"{at or 'empty'}, this version needs {head}"
     if upgraded_at_start:
         return Finding("schema", "warn", f"{what}: the next start upgrades it", f"Make a copy first. {UPGRADE}")
@@ -134,7 +126,9 @@ def check_disks(settings: Settings) -> Iterator[Finding]:
     """Whether the folders of cache and data can be written, and their free space."""
     cache = cache_folder(settings.cache_dir)
     demo = next(model for model in service.list_models() if model.ref == DEMO)
-    needed = 0 if fetch.find_cached(DEMO, cache) else _count_bytes_to_fetch(demo)
+    needed = demo.bytes + fetch.BYTES_PER_PARAMETER * demo.n_parameters + fetch.OTHER_BYTES
+    if fetch.find_cached(DEMO, cache):
+        needed = 0
     yield _check_disk("cache", cache, needed, "BASSLINE_CACHE_DIR", written=needed > 0)
     file = Database(settings.database).file
     if file is not None:
@@ -158,7 +152,3 @@ def _check_disk(part: str, folder: Path, needed: int, variable: str, *, written:
         return Finding(part, "warn", what, f"Free some space, or set {variable} to a folder on another disk.")
     what += f", {format_bytes(needed)} are needed"
     return Finding(part, "fail", what, f"Free some space, or set {variable} to a folder on another disk.")
-
-
-def _count_bytes_to_fetch(model: KnownModel) -> int:
-    return model.bytes + fetch.BYTES_PER_PARAMETER * model.n_parameters + fetch.OTHER_BYTES

@@ -1,6 +1,6 @@
 """Every figure of the leaderboard, declared once.
 
-Programs read a `BoardRow`, in REST, `--json` and CSV. COLUMNS are for people: on the page (explained on About) and on
+Programs read a `BoardRow`, in REST and `--json`. COLUMNS are for people: on the page (explained on About) and on
 the command line.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from pydantic import Field
 from app.core.states import RunState
 from app.leaderboard.service import LeaderboardRow
 from app.web.http.schemas import ResponseModel
-from app.web.ui import tables
 from app.web.ui.units import format_interval, format_milliseconds, format_percent, format_seconds
 
 RowValue = Callable[[LeaderboardRow], Any]
@@ -73,10 +72,6 @@ class BoardRow(ResponseModel):
     fingerprint: str
 
 
-CSV_NAMES = {"name": "run", "run": "id", "n_tasks": "tasks"}
-"""The headers of fields that CSV calls by another name."""
-
-
 class BoardPage(ResponseModel):
     """The leaderboard, best first."""
 
@@ -97,22 +92,6 @@ def make_board_row(row: LeaderboardRow) -> BoardRow:
     for name in BoardRow.model_fields.keys() - own.keys():
         own[name] = getattr(next(source for source in sources if hasattr(source, name)), name)
     return BoardRow(**own)
-
-
-def format_csv(rows: Sequence[LeaderboardRow]) -> str:
-    """All rows, unranked ones with their label; shares from 0 to 1, times in seconds, a column for each limit."""
-    headings: list[str] = []
-    for name in BoardRow.model_fields:
-        share = name.removesuffix("_interval")
-        headings += [CSV_NAMES.get(name, name)] if share == name else [f"{share}_low", f"{share}_high"]
-    return tables.as_csv([headings, *(_list_cells(make_board_row(row)) for row in rows)])
-
-
-def _list_cells(row: BoardRow) -> list[object]:
-    cells: list[object] = []
-    for _, value in row:
-        cells += value if isinstance(value, tuple) else [value]
-    return cells
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, render_template, request
+from flask import Blueprint, render_template, request
 
 from app.annotations.pages import is_asking_for_archived
 from app.core.errors import BadInputError
 from app.leaderboard import board
-from app.leaderboard.columns import COLUMNS, format_csv
+from app.leaderboard.columns import COLUMNS
 from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import MIN_TASKS, rank_runs
 from app.runs.forms import parse_budget
-from app.web.http.request_context import get_session, get_singleton, parse_ids
+from app.web.http.request_context import get_session, get_singleton
 from app.web.ui.charts.comparison import choose_opening_budget
 from app.web.ui.units import format_exact_seconds
 from evaluation.studies.analysis import list_study_budgets
@@ -61,21 +61,4 @@ def index() -> str:
         all_archived=bool(everything) and not listed,
         error=error,
         min_tasks=MIN_TASKS,
-    )
-
-
-@bp.get("/leaderboard.csv")
-def csv() -> Response:
-    """The rows at `?budget=` seconds as CSV, with `?runs=` of these runs alone; unranked runs have a label."""
-    budget = parse_budget(request.args.get("budget"))
-    dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
-    everything = get_singleton(LeaderboardCache).read(get_session())
-    rows = rank_runs(everything, budget, dataset=dataset, target=target, archived=is_asking_for_archived())
-    if "runs" in request.args:
-        only = set(parse_ids("runs", request.args))
-        rows = [row for row in rows if row.run.id in only]
-    return Response(
-        format_csv(rows),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": "attachment; filename=leaderboard.csv"},
     )

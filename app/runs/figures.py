@@ -130,7 +130,8 @@ def _compute_speed_figures(run: Run, decoded: Sequence[RunTask]) -> dict[str, An
     latency = metrics.Latency(None, None, None)
     if samples:
         latency = PairedOutcomes.from_samples(_build_outcomes(decoded)).latency()
-    first_s = sorted(f for t in decoded if (f := min(_finish_times(t), default=None)) is not None)
+    ends_s = ([end for s in t.samples if (end := get_finish_time(s)) is not None] for t in decoded)
+    first_s = sorted(min(ends) for ends in ends_s if ends)
     overruns_s = [max(0.0, t.wall_s - run.budget_s) for t in decoded if t.wall_s is not None]
     return {
         "ms_per_token_first": latency.first,
@@ -269,10 +270,6 @@ def get_finish_time(sample: FinishedSample | Row[*tuple[Any, ...]]) -> float | N
 def is_finished(sample: FinishedSample | Row[*tuple[Any, ...]]) -> bool:
     """Whether the sample was not cut off; when it ended may be unknown."""
     return sample.finish_reason in FINISHED_REASONS
-
-
-def _finish_times(task: RunTask) -> list[float]:
-    return [t for s in task.samples if (t := get_finish_time(s)) is not None]
 
 
 def _compute_quantile(ordered: Sequence[float], q: float) -> float | None:

@@ -136,8 +136,6 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         n_samples=len(squares),
         budget=budget,
         address=format_exact(budget) if asked else None,
-        timeline=presentation.draw_task_timeline(budget, row, squares[: presentation.SQUARES_OF_TASK]),
-        max_samples_drawn=presentation.SQUARES_OF_TASK,
         steps=presentation.list_steps(row),
         walk=_find_neighbours(row, show, budget),
         show=show,

@@ -16,7 +16,6 @@ from app.runs.results import Figures
 from app.samples.models import Sample
 from app.web.ui.charts.chart import Chart, ChartCurve
 from app.web.ui.charts.curves import draw_pass_curves
-from app.web.ui.charts.timeline import SampleTiming, Timeline, draw_timeline
 from app.web.ui.display import VerdictSign, choose_verdict_sign
 from app.web.ui.units import (
     format_count,
@@ -372,20 +371,6 @@ def _compute_step_shares(seconds_of: Mapping[str, float]) -> list[TaskStep]:
         TaskStep(label, seconds_of[name], None if name == QUEUE else seconds_of[name] / work if work else 0.0)
         for name, label in STEPS
     ]
-
-
-def draw_task_timeline(budget: float, row: RunTask, squares: Sequence[SampleSquare]) -> Timeline | None:
-    """From first token to end of each sample on the task's clock, in finish order; None before the task was decoded.
-
-    A line marks `budget` seconds.
-    """
-    if not squares or row.wall_s is None:
-        return None
-    timings = [
-        SampleTiming(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, get_finish_time(s.row) or row.wall_s)
-        for s in squares
-    ]
-    return draw_timeline(timings, budget, max(row.wall_s, *(timing.end for timing in timings)))
 
 
 def _split_unit(text: str) -> tuple[str, str]:

@@ -190,7 +190,7 @@ def build_document(
         arms=_build_arm_documents(study, progress),
         sentence=describe_study(answers, get_measured_tasks(study, found)) if found else NOTHING_YET,
         disturbance=find_disturbance(study, analysis.compared) if found else "",
-        answer=[_build_answer(answer) for answer in answers],
+        answer=[NamedAnswer.from_row(one, from_s=one.budget_s, to_s=one.budget_s) for one in answers],
         reached=list(found.reached) if found else [],
         frontier=list(found.frontier_first) if found else [],
         frontier_all=list(found.frontier_all) if found else [],
@@ -217,10 +217,6 @@ def require_measured_budget(study: Study, budget_s: float) -> None:
 def get_measured_tasks(study: Study, found: Analysis) -> MeasuredTasks:
     """What the answers of the study are about."""
     return MeasuredTasks(len(found.tasks_common), study.dataset.name, study.dataset.n_tasks)
-
-
-def _build_answer(answer: BudgetAnswer) -> NamedAnswer:
-    return NamedAnswer.from_row(answer, from_s=answer.budget_s, to_s=answer.budget_s)
 
 
 def find_disturbance(study: Study, arms: Collection[str]) -> str:

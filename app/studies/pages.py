@@ -19,7 +19,7 @@ from app.runs.failed_samples import count_failed_samples
 from app.runs.forms import parse_budget, parse_margin
 from app.runs.labels import assign_series, get_run_numbers, list_setting_words, shorten_labels
 from app.runs.quiet import QUIET_LIMIT_S
-from app.studies import documents, forms, report, repository, service
+from app.studies import audit, audit_tables, documents, forms, report, repository, service
 from app.studies.analysis import AnalysisCache, StudyAnalysis
 from app.studies.documents import require_measured_budget
 from app.studies.loading import has_unloaded_reference, load_reference_studies
@@ -98,8 +98,10 @@ def index() -> str:
 def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: choose_opening_budget) by `?margin=` points."""
     study = repository.get_study(get_session(), study_id)
-    analysis, progress = _get_analysis(study), compute_study_progress(get_session(), study)
-    statistics, is_open = analysis.statistics, study.state in OPEN_RUN_STATES
+    is_open = study.state in OPEN_RUN_STATES
+    # While it works an older one will do, so that the page does not slow what is measured.
+    analysis = get_singleton(AnalysisCache).get(get_session(), study, allow_stale=is_open)
+    statistics, progress = analysis.statistics, compute_study_progress(get_session(), study)
     tabs = TABS if statistics else {"arms": TABS["arms"]}
     tab = next((tab for tab in tabs if tab == request.args.get("tab")), next(iter(tabs)))
     budget, margin, error = _parse_choices(study, statistics)
@@ -223,11 +225,6 @@ def _render_form(values: MultiDict[str, str], filled: forms.ParsedStudyForm, err
     )
 
 
-def _get_analysis(study: Study) -> StudyAnalysis:
-    """What the study says; while it works an older one will do, so that the page does not slow what is measured."""
-    return get_singleton(AnalysisCache).get(get_session(), study, allow_stale=study.state in OPEN_RUN_STATES)
-
-
 def _parse_choices(study: Study, statistics: Analysis | None) -> tuple[float, float, str | None]:
     """(budget, margin, what is wrong with them in the address); what is wrong keeps its default."""
     budget, margin = choose_opening_budget(statistics) if statistics else study.budget_s, MARGIN
@@ -275,8 +272,6 @@ def _is_resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bo
 
 def _list_audit_tables(study: Study) -> list[TextTable]:
     """What an audit has found once it has ended; nothing for another study."""
-    from app.studies import audit, audit_tables  # noqa: PLC0415 (imports scipy, which takes a second)
-
     if study.state in OPEN_RUN_STATES or not audit.is_audit(study):
         return []
     try:

@@ -24,7 +24,8 @@ from app.runs.configuration import build_engine_config
 from app.runs.models import Run, RunTask
 from app.runs.policy import QUEUES, EvaluationPolicy, PendingWork, has_unpinned_work
 from app.runs.repository import load_tasks_with_samples
-from app.studies import schedule, service
+from app.studies import race, schedule, service
+from app.studies.audit import is_audit
 from app.studies.models import ARM, Study, StudyArm
 from app.studies.repository import get_study, get_study_id
 from app.studies.schedule import may_run_here
@@ -73,8 +74,6 @@ def try_engines(ctx: Context, study_id: uuid.UUID) -> None:
 
 def _fails_alone(study: Study, arm: StudyArm) -> bool:
     """Whether a study goes on without the arm: its server is another program, and no audit needs all arms."""
-    from app.studies.audit import is_audit  # noqa: PLC0415 (imports scipy, which takes a second)
-
     return is_remote(arm.run.target) and not is_audit(study)
 
 
@@ -150,8 +149,6 @@ class ArmPolicy(EvaluationPolicy):
 
     def after_step(self, ctx: Context, run_id: uuid.UUID) -> None:
         """Drops arms that have lost the race, and sends the message for the next job of the study."""
-        from app.studies import race  # noqa: PLC0415 (imports scipy, which takes a second)
-
         study_id = _read_study_id(ctx, run_id)
         race.drop_losers(ctx, study_id)
         schedule.send_next(ctx, study_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from app.annotations import schemas as annotation
 from app.runs.options import get_options
@@ -23,7 +23,6 @@ from app.web.ui.units import (
     format_utilization,
 )
 from evaluation.decisions import PairVerdict
-from evaluation.studies.analysis import FrontierPoint
 from evaluation.studies.paper_table import FINISHED, PaperPoint, PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain
@@ -32,11 +31,6 @@ RUN = "Run"
 """The heading of a column of ids."""
 COMMAND = "Command"
 """The label of the command that repeats a study."""
-
-
-def format_heading(document: StudyDocument) -> str:
-    """The name of the study and its state."""
-    return f"{document.study.name} ({document.study.state})"
 
 
 def list_facts(document: StudyDocument) -> list[tuple[str, str]]:
@@ -99,8 +93,8 @@ def list_engine_tables(document: StudyDocument) -> list[TextTable]:
 
 
 def list_detail_tables(document: StudyDocument) -> list[TextTable]:
-    """What is behind the answer: frontiers, the paper's tables, and how many samples are enough."""
-    made = [_build_frontier_table(document)] if document.answer else []
+    """What is behind the answer: the paper's tables, and how many samples are enough."""
+    made: list[TextTable] = []
     if document.paper_table:
         has_budget = any(point.budget_s is not None for row in document.paper_table for point in row.points)
         made += [*([_build_quality_table(document)] if has_budget else []), _build_speed_table(document.paper_table)]
@@ -159,34 +153,6 @@ def build_reached_table(document: StudyDocument) -> TextTable:
             for one in document.reached
         ),
     )
-
-
-def _build_frontier_table(document: StudyDocument) -> TextTable:
-    first = [("Pass@First", point, point.pass_first) for point in _iterate_leader_changes(document.frontier)]
-    every = [("Pass@All", point, point.pass_all) for point in _iterate_leader_changes(document.frontier_all)]
-    return TextTable(
-        "Frontier",
-        "The round budgets at which the leading arm changes.",
-        ("Figure", "At", "Arm", "Share there", "Undecided"),
-        tuple(
-            (
-                figure,
-                format_exact_seconds(point.budget_s),
-                ArmName(point.arm or "none"),
-                format_percent(share, document.study.tasks_common),
-                "yes" if point.too_close else "",
-            )
-            for figure, point, share in (*first, *every)
-        ),
-    )
-
-
-def _iterate_leader_changes(line: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
-    before: str | None = None
-    for point in line:
-        if point.arm != before:
-            yield point
-        before = point.arm
 
 
 def _build_quality_table(document: StudyDocument) -> TextTable:

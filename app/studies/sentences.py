@@ -103,7 +103,7 @@ def _describe_verdict(answer: BudgetAnswer, over: MeasuredTasks) -> Sentence:
     if answer.verdict == "better":
         return (
             "It is better than ",
-            *([ArmName(answer.against or "")] if _is_pair(answer) else ["every other one"]),
+            *([ArmName(answer.against or "")] if answer.n_arms == 2 else ["every other one"]),
             ".",
         )
     within = f"within {format_margin(answer.margin)}"
@@ -134,10 +134,6 @@ def _describe_undecided(answer: BudgetAnswer, n_tasks: int) -> Sentence:
 def _is_undecided_only_against_cheaper(answer: BudgetAnswer) -> bool:
     """Whether one arm is undecided, and it is the only cheaper one to mention: one sentence is enough for it."""
     return len(answer.undecided) == 1 and [one.arm for one in answer.cheaper_not_worse] == list(answer.undecided)
-
-
-def _is_pair(answer: BudgetAnswer) -> bool:
-    return answer.n_arms == 2
 
 
 def _describe_cheaper(answer: BudgetAnswer, n_tasks: int) -> Iterator[Sentence]:

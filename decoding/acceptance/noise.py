@@ -5,9 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import lru_cache
 
-import torch
-
-from kernels.noise import compute_states, draw_gumbel, draw_uniform, find_high_noise_tokens, mix, to_int64
+from kernels.noise import compute_states, draw_gumbel, draw_uniform, find_high_noise_tokens, mix_int, to_int64
 
 __all__ = ["Role", "compute_sample_seed", "compute_states", "draw_gumbel", "draw_uniform", "find_high_noise_tokens"]
 
@@ -24,4 +22,4 @@ class Role(IntEnum):
 @lru_cache(maxsize=4096)
 def compute_sample_seed(seed: int, sample: int) -> int:
     """Return the 64-bit seed of a sample's streams, as a signed integer, from the request's seed and its index."""
-    return int(mix(mix(torch.tensor(to_int64(seed))) + to_int64(sample * 0x9E3779B97F4A7C15 + 1)))
+    return to_int64(mix_int(mix_int(seed) + sample * 0x9E3779B97F4A7C15 + 1))

@@ -24,12 +24,16 @@ from decoding.models.errors import ConversionError
 from decoding.models.gguf_tokenizers import complete_tokenizer
 from decoding.models.progress import OnProgress, Progress
 
+_MAGIC = b"GGUF"
 # Rows of a weight that are dequantized together.
 _ROWS = 512
 
 
 def to_safetensors(gguf: Path, folder: Path, name: str, on_progress: OnProgress | None) -> dict[str, str]:
     """Convert `gguf` into `folder`; return the versions of the libraries used. Raises `ConversionError`."""
+    with gguf.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:  # known at once, without the seconds that the process takes to start
+            raise ConversionError(f"{name}: {gguf.name} cannot be converted (it is no GGUF file).")
     folder.mkdir(parents=True)
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "decoding.models.conversion", str(gguf), str(folder)],

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import special
-
+from evaluation.significance import count_upper_tail
 from evaluation.studies.arms import ArmComparison
 
 ALPHA = 0.05
@@ -50,9 +49,9 @@ def compute_e_value(wins: int, losses: int) -> float:
     By Ville's inequality it ever reaches 1 / alpha with a probability of at most alpha. It assumes that, whatever came
     before, the next task on which the two differ is a win with a probability of at most 1/2.
     """
-    upper_half = special.betainc(losses + 1, wins + 1, 0.5)  # the share of Beta(wins + 1, losses + 1) above 1/2
-    log_area = special.betaln(wins + 1, losses + 1) + (math.log(upper_half) if upper_half > 0 else -math.inf)
-    log_e = (wins + losses + 1) * math.log(2) + log_area
+    n = wins + losses
+    # The area of p**wins * (1 - p)**losses over (1/2, 1), times 2**(n + 1): both are integers over each other.
+    log_e = math.log(count_upper_tail(n + 1, losses + 1)) - math.log((n + 1) * math.comb(n, wins))
     return math.exp(min(log_e, 700.0))  # the largest float is near e**709
 
 

@@ -15,7 +15,6 @@ from app.core.events.bus import MemoryBus
 from app.core.settings import Settings
 from app.datasets.service import import_file
 from app.runs.schemas import RunSpec
-from tests.app.world import make_world, migrated, with_humaneval, world  # noqa: F401 (fixtures)
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
 
 
@@ -25,7 +24,7 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def ctx(tmp_path: Path, engine: FakeEngine, migrated: Path) -> Iterator[Context]:  # noqa: F811
+def ctx(tmp_path: Path, engine: FakeEngine, migrated: Path) -> Iterator[Context]:
     settings = Settings(_env_file=None, data_dir=tmp_path / "data", reap_interval_s=0.2)
     settings.data_dir.mkdir()
     shutil.copy(migrated, settings.data_dir / "bassline.db")

@@ -62,8 +62,6 @@ def test_every_export_says_how_each_verdict_was_given(bassline, ctx):
     (board,) = client.get("/api/v1/leaderboard").json["rows"]
     assert board["in_guest_passed"] == 1
     assert client.get("/api/v1/runs").json["runs"][0]["figures"]["in_guest_passed"] == 1
-    (line,) = csv.DictReader(io.StringIO(client.get("/leaderboard.csv").text))
-    assert (line["in_guest_tasks"], line["in_guest_samples"], line["in_guest_passed"]) == ("1", "2", "1")
 
 
 def test_where_no_verdict_could_be_forged_nothing_is_said(bassline, ctx):

@@ -30,6 +30,7 @@ from app.runs import figures
 from app.runs.models import Calibration, Run, RunTask
 from app.samples.models import Sample
 from app.site.factory import create_app
+from app.studies.loading import load_reference_studies
 from app.studies.models import ARM, Study, StudyArm
 from app.workers.models import Worker
 
@@ -287,11 +288,27 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_humaneval(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Path:
     """A database file that also has HumanEval, made once and copied: each of its tasks is parsed when it is stored."""
     folder = tmp_path_factory.mktemp("humaneval")
-    file = Path(shutil.copy(migrated, folder))
-    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{file}", _env_file=None))
+    ctx = open_world(folder, migrated).context
     require_dataset(ctx, "humaneval")
     ctx.database.dispose()
-    return file
+    return folder / "bassline.db"
+
+
+@pytest.fixture(scope="session")
+def with_reference_studies(tmp_path_factory: pytest.TempPathFactory, with_humaneval: Path) -> Path:
+    """A database file that also has the reference studies, made once and copied."""
+    folder = tmp_path_factory.mktemp("reference")
+    ctx = open_world(folder, with_humaneval).context
+    load_reference_studies(ctx)
+    ctx.database.dispose()
+    return folder / "bassline.db"
+
+
+def open_world(folder: Path, template: Path) -> World:
+    """A service in this folder over a copy of a database."""
+    shutil.copy(template, folder / "bassline.db")
+    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
+    return World(ctx, create_app(ctx))
 
 
 @pytest.fixture
@@ -299,11 +316,7 @@ def make_world(tmp_path: Path, with_humaneval: Path) -> Iterator[Callable[[], Wo
     made: list[World] = []
 
     def make() -> World:
-        ctx = make_context(
-            Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/bassline.db", _env_file=None)
-        )
-        shutil.copy(with_humaneval, tmp_path / "bassline.db")
-        made.append(World(ctx, create_app(ctx)))
+        made.append(open_world(tmp_path, with_humaneval))
         return made[-1]
 
     yield make

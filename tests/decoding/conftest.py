@@ -15,6 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, 
 from decoding.attention.backends import NAMES
 from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
+from decoding.costs import verify
 from decoding.drafters import registry
 from decoding.engine import Engine
 from decoding.memory.cache import RaggedCache
@@ -34,6 +35,12 @@ GRAPHS_ATTENTION = NAMES["ragged" if CUDA else "reference"]
 def device() -> torch.device:
     """Where tiny models run: a GPU where there is one."""
     return torch.device("cuda" if CUDA else "cpu")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _measure_few_verifies() -> None:
+    """Each engine times forty verifies to predict a round, a seventh of these tests' time: here it times six."""
+    verify.SIZES, verify._REPEATS = (1, 8, 16), 1
 
 
 @pytest.fixture(autouse=True)
@@ -58,12 +65,6 @@ def in_graphs(target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.Monke
     yield
     for each in (target, draft):
         each.model.set_attn_implementation(before)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> None:
-    """Matrices this small only wait for each other on several threads."""
-    torch.set_num_threads(1)
 
 
 def skip_where_products_depend_on_the_batch(dtype: torch.dtype) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import zipfile
 from pathlib import Path
 
@@ -12,8 +11,6 @@ import numpy as np
 from gguf import GGUFWriter, TokenType
 from safetensors.numpy import save_file
 from tokenizers import pre_tokenizers
-
-from decoding.models import fetch
 
 
 def sha256(content: bytes) -> str:
@@ -33,18 +30,19 @@ def put_wheel(folder: Path, number: int, content: bytes) -> None:
 
 
 def put_trainable_model(folder: Path) -> Path:
-    """A tiny model with random weights in a folder, with the tokenizer of a tiny GGUF file."""
+    """A tiny model with random weights and a byte tokenizer in a folder."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    put_gguf(folder / "tiny.gguf")
+    from tests.decoding.conftest import EOS, byte_tokenizer
+
     model = folder / "model"
-    shutil.copytree(fetch.ensure(str(folder / "tiny.gguf"), folder / "conversion").folder, model)
-    (model / "bassline.json").unlink(missing_ok=True)
+    byte_tokenizer().save_pretrained(model)
     torch.manual_seed(0)
-    vocab = json.loads((model / "config.json").read_text())["vocab_size"]
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = Qwen2Config(vocab_size=vocab, num_hidden_layers=4, max_position_embeddings=1024, eos_token_id=2, **sizes)
+    config = Qwen2Config(
+        vocab_size=EOS + 1, num_hidden_layers=4, max_position_embeddings=1024, eos_token_id=EOS, **sizes
+    )
     Qwen2ForCausalLM(config).save_pretrained(model)
     return model
 

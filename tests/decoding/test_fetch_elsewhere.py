@@ -17,6 +17,7 @@ import pytest
 from decoding.models import fetch
 from decoding.models.errors import ConversionError
 from tests.decoding.model_files import put_gguf, put_model, sha256
+from tests.thorough import thorough
 
 ENSURE = """
 import sys
@@ -59,9 +60,10 @@ def test_two_processes_at_once_convert_a_gguf_file_once(cache: Path, tmp_path: P
     assert fetch.find_cached(str(mine)) is None  # another file under the same name is another model
 
 
-def test_a_file_that_is_no_gguf_is_refused_in_a_sentence(cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"not a GGUF file", thorough(b"GGUF, and nothing of it")])
+def test_a_file_that_is_no_gguf_is_refused_in_a_sentence(cache: Path, tmp_path: Path, content: bytes) -> None:
     mine = tmp_path / "broken.gguf"
-    mine.write_bytes(b"not a GGUF file")
+    mine.write_bytes(content)
     with pytest.raises(ConversionError, match=r"broken.gguf cannot be converted \(.+\)"):
         fetch.ensure(str(mine))
     assert not list((cache / "models").glob("*"))

@@ -20,6 +20,7 @@ from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.config import EngineConfig
+from decoding.costs import verify
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
@@ -272,7 +273,7 @@ def test_the_cost_of_a_verify_is_measured_on_graphs_where_rounds_run_as_graphs(t
     shapes = replays(monkeypatch)
     engine = Engine(EngineConfig(target="tiny", max_batch=4), target, None, graphs=True)
     monkeypatch.setattr(ModelRunner, "forward", None)
-    assert engine.costs.round_cost.verify.sizes[:4] == (1, 2, 4, 8)
+    assert engine.costs.round_cost.verify.sizes == verify.SIZES
     measured = {R * T for R, T in shapes}
     assert all(any(size <= n <= 2 * size for n in measured) for size in engine.costs.round_cost.verify.sizes)
 

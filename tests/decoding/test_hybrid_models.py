@@ -135,7 +135,7 @@ def test_no_drafter_and_no_batch_changes_a_text(name: str, loaded: Load, monkeyp
     assert found == {how: want[: len(texts)] for how, texts in found.items()}
 
 
-@pytest.mark.parametrize("name", quick_first(HYBRIDS, ["qwen3_5", "bamba"]))
+@pytest.mark.parametrize("name", quick_first(HYBRIDS, ["qwen3_5"]))
 @pytest.mark.parametrize("drafter", ["ngram", "./draft"])
 def test_what_looks_up_or_runs_a_model_changes_no_text(
     name: str, drafter: str, loaded: Load, draft: LoadedModel
@@ -148,7 +148,7 @@ def test_what_looks_up_or_runs_a_model_changes_no_text(
     assert [sample.token_ids for sample in drafted] == want
 
 
-@pytest.mark.parametrize("name", quick_first(HYBRIDS, ["qwen3_5", "bamba"]))
+@pytest.mark.parametrize("name", quick_first(HYBRIDS, ["qwen3_5"]))
 def test_a_prompt_from_the_prefix_cache_is_continued_in_the_same_way(
     name: str, loaded: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +170,7 @@ def test_a_prompt_from_the_prefix_cache_is_continued_in_the_same_way(
     assert [s.token_ids for s in found.samples] == want
 
 
-@pytest.mark.parametrize("name", quick_first(HYBRIDS, ["qwen3_5", "bamba"]))
+@pytest.mark.parametrize("name", quick_first(HYBRIDS, ["qwen3_5"]))
 def test_a_prompt_scores_what_transformers_computes(name: str, loaded: Load) -> None:
     model = random_model(HYBRIDS[name])
     target = fitted(loaded, copy.deepcopy(model))

@@ -12,6 +12,7 @@ from decoding.engine import Engine
 from decoding.models import loading
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
+from tests.thorough import thorough
 
 pytestmark = [pytest.mark.slow, pytest.mark.model]
 
@@ -38,18 +39,16 @@ def texts(target: LoadedModel, draft: LoadedModel, drafter: str, length: str, n:
     return [sample.text for sample in completion.samples]
 
 
-@pytest.mark.parametrize("temperature", [1.0])
+MEETINGS = [("sibling", "goodput", 4), ("ngram", "bass", 2), ("./model", "fixed:3", 2), ("sibling+./model", "bass", 1)]
+
+
+@pytest.mark.parametrize("meetings", [[("sibling+./model", "goodput", 2)], thorough(MEETINGS)], ids=["one", "all"])
 def test_a_sample_is_the_same_text_for_every_drafter_length_and_batch(
-    target: LoadedModel, draft: LoadedModel, temperature: float
+    target: LoadedModel, draft: LoadedModel, meetings: list[tuple[str, str, int]]
 ) -> None:
-    plain = texts(target, draft, "none", "fixed:0", 4, temperature)
-    for drafter, length, n in (
-        ("sibling", "goodput", 4),
-        ("ngram", "bass", 2),
-        ("./model", "fixed:3", 2),
-        ("sibling+./model", "goodput", 1),
-    ):
-        assert texts(target, draft, drafter, length, n, temperature) == plain[:n], (drafter, length, n)
+    plain = texts(target, draft, "none", "fixed:0", max(n for *_, n in meetings), 1.0)
+    for drafter, length, n in meetings:
+        assert texts(target, draft, drafter, length, n, 1.0) == plain[:n], (drafter, length, n)
 
 
 def test_greedy_is_what_transformers_generates(target: LoadedModel, draft: LoadedModel) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +15,12 @@ from waitress import create_server
 
 from app.completions.models import CompletionRun
 from app.core.context import make_context
-from app.core.db.migrate import upgrade
 from app.core.settings import Settings
 from app.core.states import RunKind, RunState
 from app.datasets.service import import_file
 from app.jobs.embedded import EmbeddedWorkers
 from app.site.factory import create_app
-from tests.app.world import World
+from tests.app.world import open_world
 from tests.e2e.screenshots import open_chromium, served
 from tests.fakes import RIGHT, FakeGrader, StreamingEngine
 
@@ -28,12 +28,18 @@ expect.set_options(timeout=90_000)  # milliseconds, as long as every other wait 
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+def reference_site(tmp_path_factory: pytest.TempPathFactory, with_reference_studies: Path) -> Iterator[str]:
+    """The address of a service with the reference studies alone, which no test changes."""
+    world = open_world(tmp_path_factory.mktemp("reference-site"), with_reference_studies)
+    with served(world.app) as url:
+        yield url
+    world.context.database.dispose()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, with_humaneval: Path) -> Iterator[SimpleNamespace]:
     """A service with runs in several states; `url`, `runs` by name and its `world`."""
-    folder = tmp_path_factory.mktemp("site")
-    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
-    upgrade(ctx.database)
-    world = World(ctx, create_app(ctx))
+    world = open_world(tmp_path_factory.mktemp("site"), with_humaneval)
     hostile = "x = '" + "<b>" * 300_000 + "'\u202e\x1b[31m</pre><script>document.title='owned'</script>"
     runs = {
         "siblings": world.add_run("siblings", limit=None, n=2, skill=0.45, pace=1.1),
@@ -57,18 +63,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         "unjudged": world.add_run("unjudged", limit=3, graded=False),
         "hostile": world.add_run("<b>hostile</b>", n=2, limit=2, raw=hostile),
     }
-    with ctx.database.session() as session:
+    with world.context.database.session() as session:
         for plain, speculative in (("second completion", "speculative"), ("hostile plain", "hostile completion")):
             session.get_one(CompletionRun, runs[plain]).after_id = runs[speculative]
     world.add_worker()
     with served(world.app) as url:
         yield SimpleNamespace(url=url, runs=runs, world=world)
-    ctx.database.dispose()
+    world.context.database.dispose()
 
 
 @pytest.fixture
-def live_service(tmp_path: Path) -> Iterator[SimpleNamespace]:
+def live_service(tmp_path: Path, migrated: Path) -> Iterator[SimpleNamespace]:
     """A running service with its own queue and stream: `url`, and the `ctx` whose engine a test may replace."""
+    (tmp_path / "data").mkdir()
+    shutil.copy(migrated, tmp_path / "data" / "bassline.db")
     ctx = make_context(Settings(_env_file=None, data_dir=tmp_path / "data", reap_interval_s=0.2))
     engine = StreamingEngine()
     ctx.load_engine, ctx.make_grader = (lambda config, on_progress: engine), FakeGrader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import urllib.error
 import urllib.request
@@ -13,7 +14,6 @@ from waitress import create_server
 
 from app.accounts.users import create_user
 from app.core.context import make_context
-from app.core.db.migrate import upgrade
 from app.core.settings import Settings
 from app.core.states import Scope
 from app.site.factory import create_app
@@ -23,9 +23,9 @@ PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
-def address(tmp_path):
+def address(tmp_path, migrated):
+    shutil.copy(migrated, tmp_path / "bassline.db")
     ctx = make_context(Settings(data_dir=tmp_path, require_tokens=True, _env_file=None))
-    upgrade(ctx.database)
     create_user(ctx, "ada", PASSWORD, Scope.SUBMIT)
     server = create_server(create_app(ctx), host="127.0.0.1", port=0, threads=4)
     threading.Thread(target=server.run, daemon=True).start()

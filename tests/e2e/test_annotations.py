@@ -9,13 +9,9 @@ import pytest
 from playwright.sync_api import expect
 
 from app.annotations.schemas import AnnotationChanges
-from app.core.context import make_context
-from app.core.db.migrate import upgrade
-from app.core.settings import Settings
 from app.core.states import RunState
 from app.runs import service
-from app.site.factory import create_app
-from tests.app.world import World
+from tests.app.world import open_world
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served
 
@@ -28,20 +24,17 @@ FIRST_LOAD = 200_000  # bytes
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory) -> Iterator[SimpleNamespace]:
+def many(tmp_path_factory, with_humaneval) -> Iterator[SimpleNamespace]:
     """A service with 160 runs, most of them with long names; `url`, and the `first` of the list."""
-    folder = tmp_path_factory.mktemp("many")
-    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
-    upgrade(ctx.database)
-    world = World(ctx, create_app(ctx))
+    world = open_world(tmp_path_factory.mktemp("many"), with_humaneval)
     for i in range(RUNS):
         name = f"nightly {i}" if i % 4 == 0 else f"qwen2.5-coder-0.5b sibling+smollm2-135m n=16 B=20s, repeat {i}"
         run = world.add_run(name, limit=1, n=1, state=RunState.INTERRUPTED if i % 9 == 0 else RunState.FINISHED)
-    service.annotate(ctx, run, AnnotationChanges(note="n " * 4000))
+    service.annotate(world.context, run, AnnotationChanges(note="n " * 4000))
     running = world.add_run("running", state=RunState.RUNNING, limit=4, done=1)
     with served(world.app) as url:
         yield SimpleNamespace(url=url, first=run, running=running, world=world)
-    ctx.database.dispose()
+    world.context.database.dispose()
 
 
 @pytest.fixture

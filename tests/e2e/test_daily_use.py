@@ -1,4 +1,4 @@
-"""Daily use: select runs, export and overlay them, walk through tasks, and lose the server for a while."""
+"""Daily use: select runs and overlay them, walk through tasks, and lose the server for a while."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def test_selected_runs_are_exported_and_overlaid(site, page):
+def test_selected_runs_are_overlaid(site, page):
     page.goto(site.url + "/runs")
     bar = page.get_by_role("form", name="Selected runs")
     expect(bar).to_be_hidden()
@@ -17,9 +17,6 @@ def test_selected_runs_are_exported_and_overlaid(site, page):
         page.get_by_label(f"Select {name}", exact=True).check()
     expect(bar.get_by_text("2 runs selected")).to_be_visible()
     assert Axe().run(page).violations_count == 0
-    with page.expect_download() as download:
-        bar.get_by_role("button", name="CSV").click()
-    assert len(download.value.path().read_text().splitlines()) == 3
     bar.get_by_role("button", name="Overlay").click()
     expect(page.get_by_role("heading", name="What changed")).to_be_visible()
     assert "csrf" not in page.url

@@ -11,8 +11,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from app.studies.loading import load_reference_studies
-
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -28,12 +26,11 @@ def download(page, holder, format_: str) -> Path:
 
 
 @pytest.fixture
-def chart(live_service, page):
+def chart(reference_site, page):
     """The chart of the first page, in dark colours and on a phone: files look alike all the same."""
-    load_reference_studies(live_service.ctx)
     page.set_viewport_size({"width": 390, "height": 844})
     page.emulate_media(color_scheme="dark")
-    page.goto(f"{live_service.url}/")
+    page.goto(f"{reference_site}/")
     return page.locator("figure.chart")
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from app.core.context import make_context
-from app.core.db.migrate import upgrade
-from app.core.settings import Settings
-from app.site.factory import create_app
+from tests.app.world import open_world
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served
 from tests.head_records import TARGET, write_head
@@ -21,16 +18,15 @@ PAGES = ("/models", f"/models/drafters/{TARGET}", "/models/drafters/smollm2-135m
 
 
 @pytest.fixture
-def url(tmp_path, monkeypatch):
+def url(tmp_path, monkeypatch, migrated):
     """The address of a service whose cache holds a trained drafter, and an imported one with hostile texts."""
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
     write_head(tmp_path / "cache")
     write_head(tmp_path / "cache", "smollm2-135m", source=HOSTILE, sha256=HOSTILE, **EMPTY)
-    ctx = make_context(Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/bassline.db", _env_file=None))
-    upgrade(ctx.database)
-    with served(create_app(ctx)) as address:
+    world = open_world(tmp_path, migrated)
+    with served(world.app) as address:
         yield address
-    ctx.database.dispose()
+    world.context.database.dispose()
 
 
 @in_all_looks

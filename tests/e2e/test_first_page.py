@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import expect
 
-from app.site.factory import create_app
-from app.studies.loading import load_reference_studies
-from tests.app.world import World
+from tests.app.world import World, open_world
 from tests.e2e.looks import HEIGHT, PHONE, in_all_looks
+from tests.e2e.screenshots import served
 from tests.e2e.test_pages import shown_budget
 from tests.thorough import thorough
 
@@ -40,9 +40,8 @@ NUMBER = re.compile(r"(?<![\w.-])\d[\d.,]*(?![\w-])")  # those in the names of m
 MODELS = (("smollm2-135m", 0.1, 0.8), ("qwen2.5-coder-0.5b", 0.45, 1.7), ("qwen2.5-coder-1.5b", 0.7, 4.0))
 
 
-def add_study_of_models(ctx) -> None:
+def add_study_of_models(world: World) -> None:
     """Three models, two configurations of each, measured here."""
-    world = World(ctx, create_app(ctx))
     arms = [
         {"name": f"{target}, n = {n}", "target": target, "n": n, "skill": skill, "pace": pace, "limit": 100,
          "device": "AMD EPYC 7B13, 2 cores"}
@@ -51,13 +50,15 @@ def add_study_of_models(ctx) -> None:
     world.add_study(*arms, name="Which model on this machine?")
 
 
-@pytest.fixture(params=["reference studies", "three models"])
-def first_page(request, live_service) -> str:
+@pytest.fixture(scope="module", params=["reference studies", "three models"])
+def first_page(request, tmp_path_factory, with_reference_studies) -> Iterator[str]:
     """The address of a service with the reference studies, in which three models may have been compared, too."""
-    load_reference_studies(live_service.ctx)
+    world = open_world(tmp_path_factory.mktemp("first-page"), with_reference_studies)
     if request.param == "three models":
-        add_study_of_models(live_service.ctx)
-    return f"{live_service.url}/"
+        add_study_of_models(world)
+    with served(world.app) as url:
+        yield f"{url}/"
+    world.context.database.dispose()
 
 
 def test_few_controls_and_numbers_stand_above_the_fold(first_page, page):

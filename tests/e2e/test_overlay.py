@@ -8,12 +8,8 @@ from types import SimpleNamespace
 import pytest
 from playwright.sync_api import expect
 
-from app.core.context import make_context
-from app.core.db.migrate import upgrade
-from app.core.settings import Settings
-from app.site.factory import create_app
 from app.web.ui.units import format_seconds
-from tests.app.world import World
+from tests.app.world import open_world
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served
 
@@ -23,12 +19,9 @@ HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e"
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(tmp_path_factory, with_humaneval):
     """A service with runs of three drafters and two seeds each; `runs` are their ids, `text` the same with commas."""
-    folder = tmp_path_factory.mktemp("overlay")
-    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
-    upgrade(ctx.database)
-    world = World(ctx, create_app(ctx))
+    world = open_world(tmp_path_factory.mktemp("overlay"), with_humaneval)
     runs = [
         world.add_run(f"qwen2.5-coder-0.5b {drafter}", drafter=drafter, seed=seed, skill=skill, pace=pace, limit=30)
         for drafter, skill, pace in (("none", 0.2, 5.0), ("ngram", 0.4, 2.5), ("sibling", 0.8, 1.2))
@@ -37,7 +30,7 @@ def site(tmp_path_factory):
     hostile = world.add_run(HOSTILE, raw=f"x = '{HOSTILE}'\n", limit=30)
     with served(world.app) as url:
         yield SimpleNamespace(url=url, runs=runs, text=",".join(map(str, runs)), hostile=hostile)
-    ctx.database.dispose()
+    world.context.database.dispose()
 
 
 @pytest.mark.parametrize("path", ["/leaderboard", "/runs"])

@@ -7,14 +7,12 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.test_trust import load_results
-
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture
-def first_page(live, page) -> Page:
-    load_results(live, page)
+def first_page(reference_site, page) -> Page:
+    page.goto(reference_site)
     return page
 
 

@@ -9,15 +9,11 @@ import pytest
 from playwright.sync_api import expect
 from sqlalchemy import update
 
-from app.core.context import make_context
-from app.core.db.migrate import upgrade
 from app.core.db.types import get_utc_time
-from app.core.settings import Settings
 from app.core.states import RunState, TaskState
 from app.runs.models import RunTask
-from app.site.factory import create_app
 from app.studies.models import Study
-from tests.app.world import World
+from tests.app.world import open_world
 from tests.e2e.looks import HEIGHT, in_all_looks
 from tests.e2e.screenshots import served
 
@@ -34,12 +30,9 @@ def arm(drafter: str = "sibling", n: int = 4, **options):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(tmp_path_factory, with_humaneval):
     """A service with studies by name."""
-    folder = tmp_path_factory.mktemp("studies")
-    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
-    upgrade(ctx.database)
-    world = World(ctx, create_app(ctx))
+    world = open_world(tmp_path_factory.mktemp("studies"), with_humaneval)
     running = {"state": RunState.RUNNING}
     studies = {
         "paper": world.add_study(arm("none", 1, pace=4), arm("none", 8, pace=5), arm(n=1), arm(n=8), name="paper"),
@@ -53,13 +46,13 @@ def site(tmp_path_factory):
         ),
         "hostile": world.add_study(arm(n=1, name=f"a {HOSTILE}"), arm(n=4, name=f"b {HOSTILE}"), name=HOSTILE),
     }
-    with ctx.database.session() as session:
+    with world.context.database.session() as session:
         lost = session.get_one(Study, studies["lost"]).arms[2]
         lost.dropped_at, lost.dropped_by, lost.dropped_after = get_utc_time(), 1, 8
         session.get_one(Study, studies["one task"]).measured_elsewhere = f"AMD EPYC, 2 cores {HOSTILE}"
     with served(world.app) as url:
         yield SimpleNamespace(url=url, studies=studies, world=world)
-    ctx.database.dispose()
+    world.context.database.dispose()
 
 
 def address(site, name: str, tab: str = "answer", budget: str = "") -> str:

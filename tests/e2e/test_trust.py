@@ -25,9 +25,8 @@ def test_the_first_click_fills_the_first_screen(live, page):
     expect(page.get_by_role("heading", level=1)).to_contain_text("within 5 s")
 
 
-def test_a_mark_of_the_clock_leads_to_what_follows_for_its_run(live, page):
-    load_results(live, page)
-    page.goto(f"{live}/studies")
+def test_a_mark_of_the_clock_leads_to_what_follows_for_its_run(reference_site, page):
+    page.goto(f"{reference_site}/studies")
     page.get_by_role("link", name="Clock disturbed in 5 of 5 arms").click()
     page.get_by_role("table").get_by_role("link", name="Clock disturbed").first.click()
     expect(page).to_have_url(re.compile(r"tab=timing.*#clock$"))
@@ -37,7 +36,7 @@ def test_a_mark_of_the_clock_leads_to_what_follows_for_its_run(live, page):
     expect(explained).to_contain_text("Pass@First and Pass@All within a budget are therefore at most")
     page.get_by_role("link", name="a study", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("How many samples")
-    page.goto(f"{live}/runs")
+    page.goto(f"{reference_site}/runs")
     page.get_by_role("link", name="Clock disturbed").first.click()
     expect(page.locator("#clock")).to_be_in_viewport()
     page.get_by_role("link", name="repeat the run").click()
@@ -69,16 +68,15 @@ def test_a_refused_upload_names_the_line_and_keeps_the_form(live, page, tmp_path
 
 
 @in_all_looks
-def test_pages_fit_and_satisfy_axe(live, browser, look):
+def test_pages_fit_and_satisfy_axe(live, reference_site, browser, look):
     page, found = look.open(browser), []
     page.goto(live)
     found += look.faults(page)
-    load_results(live, page)
-    page.goto(f"{live}/runs")
+    page.goto(f"{reference_site}/runs")
     page.get_by_role("link", name="Clock disturbed").first.click()
     expect(page.locator("#clock")).to_be_visible()
     found += look.faults(page)
-    page.goto(f"{live}/nope")
+    page.goto(f"{reference_site}/nope")
     found += look.faults(page)
     page.context.close()
     assert not found, "\n".join(found)

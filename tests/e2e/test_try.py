@@ -14,13 +14,9 @@ from playwright.sync_api import expect
 from app.advice import service
 from app.advice.schemas import AdviceSpec
 from app.background.jobs import get_job
-from app.core.context import make_context
-from app.core.db.migrate import upgrade
-from app.core.settings import Settings
 from app.core.states import JobState
-from app.site.factory import create_app
 from tests.app.advice.test_try import FILES
-from tests.app.world import World
+from tests.app.world import open_world
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served
 from tests.e2e.test_real import MODEL, page, postgres_url, redis_url, url  # noqa: F401 (fixtures)
@@ -100,12 +96,9 @@ def test_from_the_first_page_to_the_report(url, browser, page, project):  # noqa
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(tmp_path_factory, with_humaneval):
     """A service with a job in each state, and a study; `pages` are the addresses."""
-    folder = tmp_path_factory.mktemp("try")
-    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
-    upgrade(ctx.database)
-    world = World(ctx, create_app(ctx))
+    world = open_world(tmp_path_factory.mktemp("try"), with_humaneval)
     study = world.add_study({"name": "small", "n": 1}, {"name": f"large {HOSTILE}", "n": 4, "pace": 4}, name="Which?")
     pages = ["/try", f"/try/report/{study}"]
     progress = {"cursor": {"step": "tasks"}, "done": 3, "total": 9, "message": "functions checked, about 20 s left"}
@@ -116,14 +109,14 @@ def site(tmp_path_factory):
         {"state": JobState.FAILED, "error": f"no function of {HOSTILE} became a task", **progress},
         {"state": JobState.FINISHED, **ended},
     ):
-        job_id = service.submit(ctx, AdviceSpec(path="/tmp", target=MODEL), None)
-        with ctx.database.session() as session:
+        job_id = service.submit(world.context, AdviceSpec(path="/tmp", target=MODEL), None)
+        with world.context.database.session() as session:
             for name, value in {"subject": f"mine {HOSTILE}", **values}.items():
                 setattr(get_job(session, job_id), name, value)
         pages.append(f"/try/{job_id}")
     with served(world.app) as address:
         yield SimpleNamespace(url=address, pages=pages)
-    ctx.database.dispose()
+    world.context.database.dispose()
 
 
 @in_all_looks

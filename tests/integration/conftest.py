@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import inspect
@@ -47,14 +46,6 @@ def database_url(request, tmp_path) -> str:
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory) -> Path:
-    """A database file at the newest migration, made once and copied."""
-    file = tmp_path_factory.mktemp("migrated") / "bassline.db"
-    migrate_once(f"sqlite:///{file}")
-    return file
-
-
-@pytest.fixture(scope="session")
 def migrated_postgres(postgres_url) -> str:
     """A database at the newest migration."""
     execute(postgres_url, "CREATE DATABASE migrated")
@@ -67,7 +58,7 @@ def migrated_postgres(postgres_url) -> str:
 def migrated_url(request, tmp_path) -> str:
     """A database of each kind at the newest migration, without rows."""
     if request.param == "sqlite":
-        shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "bassline.db")
+        shutil.copy(request.getfixturevalue("migrated"), tmp_path / "bassline.db")
         return f"sqlite:///{tmp_path / 'bassline.db'}"
     url = request.getfixturevalue("migrated_postgres")
     delete_rows(url)

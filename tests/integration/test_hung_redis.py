@@ -38,8 +38,8 @@ def redis_server():
 
 
 @pytest.fixture
-def ctx(redis_server, sqlite_template, tmp_path):
-    shutil.copy(sqlite_template, tmp_path / "bassline.db")
+def ctx(redis_server, migrated, tmp_path):
+    shutil.copy(migrated, tmp_path / "bassline.db")
     made = make_context(
         Settings(_env_file=None, data_dir=tmp_path, broker_url=redis_server.url, secret_key="test", allowed_models="*")
     )

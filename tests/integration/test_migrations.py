@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 
 RENAMED = {"attempt_token": "fence", "worker": "claimed_by"}  # of run_tasks
 NOW = dt.datetime(2026, 11, 26, tzinfo=dt.UTC)
+FIRST = "0033"
 
 
 def test_up_down_up_and_equal_to_the_models(database_url):
@@ -59,29 +60,13 @@ def test_two_processes_may_upgrade_at_once(database_url):
     assert faults == []
 
 
-def test_the_database_of_a_newer_version_is_refused_with_a_sentence(migrated_url):
+def test_the_database_of_another_version_is_refused_with_a_sentence(migrated_url):
     database = Database(migrated_url)
     with database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     try:
         for bring_up in (migrate.ensure_newest_schema, migrate.upgrade):
-            with pytest.raises(UnavailableError, match="a newer version of Bassline made this database"):
-                bring_up(database)
-    finally:
-        with database.engine.begin() as connection:
-            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{migrate.get_newest_revision()}'")
-        database.dispose()
-
-
-def test_a_database_from_before_the_first_migration_is_told_what_to_upgrade_with(migrated_url):
-    database = Database(migrated_url)
-    with database.engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0032'")
-    try:
-        for bring_up in (migrate.ensure_newest_schema, migrate.upgrade):
-            with pytest.raises(
-                UnavailableError, match=r"at schema 0032, .* from 0033 on: run `bassline db upgrade` of"
-            ):
+            with pytest.raises(UnavailableError, match="another version of Bassline made this database"):
                 bring_up(database)
     finally:
         with database.engine.begin() as connection:
@@ -91,7 +76,7 @@ def test_a_database_from_before_the_first_migration_is_told_what_to_upgrade_with
 
 def test_an_upgrade_keeps_every_row_of_every_table(database_url):
     database = Database(database_url)
-    migrate.upgrade(database, migrate.FIRST)
+    migrate.upgrade(database, FIRST)
     with database.engine.begin() as connection:
         before = fill_every_table(connection)
     assert len(before) >= 20
@@ -174,7 +159,7 @@ def test_revisions_are_numbered_and_linear():
     config = Config()
     config.set_main_option("script_location", str(migrate.MIGRATIONS))
     revisions = list(reversed(list(ScriptDirectory.from_config(config).walk_revisions())))
-    assert [r.revision for r in revisions] == [f"{int(migrate.FIRST) + i:04d}" for i in range(len(revisions))]
+    assert [r.revision for r in revisions] == [f"{int(FIRST) + i:04d}" for i in range(len(revisions))]
 
 
 def test_every_constraint_has_a_name():

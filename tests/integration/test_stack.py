@@ -19,7 +19,6 @@ import redis
 from app.completions.policy import CompletionPolicy
 from app.core.broker import queues
 from app.core.context import Context
-from app.core.db import migrate
 from app.core.db.database import Database
 from app.core.events.bus import FIRST, MemoryBus, RedisBus
 from app.core.settings import Settings
@@ -35,6 +34,7 @@ from app.workers.service import list_workers, report
 from evaluation.datasets import Dataset, Task
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.fakes import RIGHT, FakeEngine
+from tests.integration.conftest import delete_rows
 from tests.integration.servers import free_port
 from tests.integration.waiting import wait_for
 from tests.thorough import thorough
@@ -72,25 +72,21 @@ def test_a_redis_that_is_away_fails_nobody(monkeypatch):
 
 
 @pytest.fixture
-def stack(postgres_url, redis_url, tmp_path):
-    """(context of this process, environment for the others) over an empty database and Redis as broker."""
+def stack(migrated_postgres, redis_url, tmp_path):
+    """(context of this process, environment for the others) over a database without rows and Redis as broker."""
     try:
         Sandbox.detect()
     except SandboxUnavailableError as error:
         pytest.skip(f"no sandbox here: {error}")
-    emptied = Database(postgres_url)
-    with emptied.engine.begin() as connection:
-        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    emptied.dispose()
+    delete_rows(migrated_postgres)
     settings = Settings(
-        _env_file=None, data_dir=tmp_path, database_url=postgres_url, broker_url=redis_url, secret_key="test"
+        _env_file=None, data_dir=tmp_path, database_url=migrated_postgres, broker_url=redis_url, secret_key="test"
     )
     engine = FakeEngine()
     ctx = Context(settings, Database(settings.database), RedisBus(redis_url), load_engine=lambda c, p: engine)
-    migrate.upgrade(ctx.database)
     environment = {
         **os.environ,
-        "BASSLINE_DATABASE_URL": postgres_url,
+        "BASSLINE_DATABASE_URL": migrated_postgres,
         "BASSLINE_BROKER_URL": redis_url,
         "BASSLINE_SECRET_KEY": "test-secret",
         "BASSLINE_DATA_DIR": str(tmp_path),

@@ -16,7 +16,6 @@ from decoding.drafters.base import NoDrafter
 from evaluation.datasets import Task
 from evaluation.formats import registry as formats
 from tests.app.conftest import ctx, engine  # noqa: F401 (fixtures)
-from tests.app.world import migrated  # noqa: F401 (fixture)
 
 ROOT = Path(__file__).parents[2]
 ROWS = re.findall(r"^\| ([^|]+), (\d) \| ([^|]+) \|$", (ROOT / "docs/extending.md").read_text("utf-8"), re.MULTILINE)

@@ -17,7 +17,6 @@ from app.core.states import RunState
 from app.runs.models import RunTask
 from app.web.http.limits import UPLOAD_BYTES
 from evaluation.verdicts import Status
-from tests.app.world import make_world, migrated, with_humaneval, world  # noqa: F401 (fixtures)
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 ALERTS = [
@@ -34,7 +33,7 @@ PROXY = (DEPLOY / "proxy" / "nginx.conf").read_text()
 
 
 @pytest.fixture
-def shown(world) -> dict[str, dict[str, set[str]]]:  # noqa: F811
+def shown(world) -> dict[str, dict[str, set[str]]]:
     """The metrics that a service with a run shows: name, label, values."""
     world.add_run("measured", limit=2)
     with world.context.database.session() as session:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,6 @@ from app.core.db.database import Database, make_folder
 from app.core.errors import UnavailableError
 
 MIGRATIONS = Path(__file__).resolve().parents[3] / "migrations"
-FIRST = "0033"
-"""The oldest schema that this version upgrades: one migration makes it."""
-LAST_WITH_OLDER = "commit c4c46816"
-"""The last version with the migrations up to FIRST."""
 ADVISORY_LOCK = 0x6261_7373  # "bass"
 
 _OTHER_DATABASE = "BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
@@ -31,7 +28,7 @@ _OTHER_DATABASE = "BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
 def upgrade(database: Database, revision: str = "head") -> None:
     """Runs the migrations up to `revision`. Waits for another process that is doing the same.
 
-    Raises UnavailableError for a database of a newer version or from before FIRST, and where it refuses a change.
+    Raises UnavailableError for a database of another version, and where it refuses a change.
     """
     require_known(get_current_revision(database))
     with _begin_changes(database) as connection:
@@ -44,8 +41,9 @@ def downgrade(database: Database, revision: str) -> None:
         command.downgrade(_build_config(connection), revision)
 
 
+@cache
 def get_newest_revision() -> str:
-    """The newest revision of the code."""
+    """The newest revision of the code. Alembic compiles all migrations to find it."""
     revision = ScriptDirectory.from_config(_build_config(None)).get_current_head()
     assert revision is not None
     return revision
@@ -60,8 +58,8 @@ def get_current_revision(database: Database) -> str | None:
 def ensure_newest_schema(database: Database) -> None:
     """Upgrades a SQLite database to the newest revision.
 
-    Raises UnavailableError for a database that cannot be opened, for one of a newer version or from before FIRST, and
-    for a PostgreSQL database at another revision.
+    Raises UnavailableError for a database that cannot be opened, for one of another version, and for a PostgreSQL
+    database at another revision.
     """
     revision = get_current_revision(database)
     if revision == get_newest_revision():
@@ -72,11 +70,6 @@ def ensure_newest_schema(database: Database) -> None:
     upgrade(database)
 
 
-def is_too_old(revision: str) -> bool:
-    """Whether a database at this revision is older than the first one that this version upgrades from."""
-    return revision < FIRST
-
-
 def is_known(revision: str) -> bool:
     """Whether this version has the migration that makes this revision."""
     return revision in {script.revision for script in ScriptDirectory.from_config(_build_config(None)).walk_revisions()}
@@ -84,14 +77,9 @@ def is_known(revision: str) -> bool:
 
 def require_known(revision: str | None) -> None:
     """Raises UnavailableError for a database that this version cannot upgrade."""
-    if revision is not None and is_too_old(revision):
-        raise UnavailableError(
-            f"the database is at schema {revision}, and this version upgrades from {FIRST} on: run `bassline db "
-            f"upgrade` of {LAST_WITH_OLDER} first, or use another database with {_OTHER_DATABASE}"
-        )
     if revision is not None and not is_known(revision):
         raise UnavailableError(
-            f"a newer version of Bassline made this database (its schema is {revision}, the newest here is "
+            f"another version of Bassline made this database (its schema is {revision}, the newest here is "
             f"{get_newest_revision()}): use that version, or another database with {_OTHER_DATABASE}"
         )
 

@@ -84,9 +84,7 @@ async def read_speculation(server: ServerConnection) -> dict[str, str | int | fl
     return settings
 
 
-async def read_counters(
-    server: ServerConnection, counters_by_name: Mapping[str, tuple[str, ...]] = COUNTERS
-) -> dict[str, float]:
+async def read_counters(server: ServerConnection) -> dict[str, float]:
     """The server's counters by our names; those that it does not have are left out."""
     text = await _fetch_text(server, "metrics")
     values: dict[str, float] = {}
@@ -95,7 +93,7 @@ async def read_counters(
             values[counter] = values.get(counter, 0.0) + float(value)
     return {
         name: sum(values[counter] for counter in counters if counter in values)
-        for name, counters in counters_by_name.items()
+        for name, counters in COUNTERS.items()
         if any(counter in values for counter in counters)
     }
 

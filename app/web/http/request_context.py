@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from flask import Flask, Response, current_app, g, has_request_context, request
 from sqlalchemy.orm import Session
-from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import TooManyRequests
 
 from app.core.context import Context
@@ -59,20 +58,6 @@ def parse_id(name: str, what: str) -> uuid.UUID | None:
     except ValueError:
         many = "studies" if what == "study" else f"{what}s"
         raise BadInputError(f"{text[:60]!r} is not a {what}'s id: open the {what} from the list of {many}") from None
-
-
-def parse_ids(name: str, given: MultiDict[str, str]) -> list[uuid.UUID]:
-    """The ids of runs that a form or an address gives under this name, each once. Raises BadInputError for none."""
-    texts = given.getlist(name)
-    try:
-        found = list(dict.fromkeys(uuid.UUID(text) for text in texts))
-    except ValueError:
-        raise BadInputError(
-            f"{name} holds a text that is not a run's id: select runs in a list of runs", name
-        ) from None
-    if not found:
-        raise BadInputError("no run is selected: check the boxes of one or more runs", name)
-    return found
 
 
 def note_retry_after(error: BasslineError) -> None:

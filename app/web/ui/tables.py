@@ -57,9 +57,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def as_csv(rows: Iterable[Iterable[object]]) -> str:
     """The rows as lines. Text that a spreadsheet would run as a formula gets an apostrophe in front."""
     out = io.StringIO()
-    csv.writer(out).writerows([_convert_cell(value) for value in row] for row in rows)
+    csv.writer(out).writerows(
+        ["'" + one if isinstance(one, str) and one.startswith(_FORMULA) else one for one in row] for row in rows
+    )
     return out.getvalue()
-
-
-def _convert_cell(value: object) -> object:
-    return "'" + value if isinstance(value, str) and value.startswith(_FORMULA) else value

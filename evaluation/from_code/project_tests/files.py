@@ -84,7 +84,7 @@ def read_installed_files(project: Project, covering: CallsByTest) -> tuple[dict[
             for path in listed:
                 metadata = path.startswith(info.name + "/")
                 wanted = path.rpartition("/")[2] in _METADATA if metadata else path.partition("/")[0] not in own
-                if wanted and path not in top_files and not path.startswith("__editable__"):
+                if wanted and path not in top_files and not path.startswith("__editable__") and is_relative(path):
                     _add_file(files, path, place / path)
             for package in packages:
                 for path, file in editable.iterate_files(package):
@@ -102,12 +102,12 @@ def _add_file(files: dict[str, bytes], path: str, file: Path) -> None:
 
 
 def _read_record(info: Path) -> Iterator[str]:
-    """The paths in a distribution's RECORD that stay in the folder of packages."""
+    """The paths in a distribution's RECORD; some lead out of the folder of packages."""
     try:
         rows = list(csv.reader((info / "RECORD").read_text("utf-8").splitlines()))
     except (OSError, UnicodeError, csv.Error):
         return
-    yield from (row[0] for row in rows if row and is_relative(row[0]))
+    yield from (row[0] for row in rows if row)
 
 
 def _read_content(path: Path) -> bytes | None:

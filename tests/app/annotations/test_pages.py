@@ -177,10 +177,3 @@ def test_an_overlay_keeps_an_archived_run_that_is_named(world, noted):
     a, b = (world.add_run(name, limit=3, n=1) for name in ("a", "b"))
     noted(f"runs/{a}", archived=True)
     assert "What changed" in world.client.get(f"/overlay/{a},{b}").get_data(as_text=True)
-
-
-def test_a_csv_of_selected_runs_has_no_others(world, client):
-    runs = [world.add_run(name, limit=None, n=1) for name in "abc"]
-    lines = client.get(f"/leaderboard.csv?runs={runs[0]}&runs={runs[2]}").text.splitlines()
-    assert len(lines) == 3
-    assert client.get("/leaderboard.csv?runs=x").status_code == 422

@@ -9,9 +9,7 @@ import uuid
 from sqlalchemy import select
 
 from app.comparison import loading
-from app.comparison.lines import OverlayRunRow, compute_run_rows
 from app.comparison.loading import Overlay
-from app.comparison.pages import choose_opening_budget
 from app.runs.models import RunTask
 
 PASSED, WRONG = ("passed", None, 1.5, -0.1), ("wrong_answer", "no", 1.0, -0.3)
@@ -44,9 +42,3 @@ def lay_over(world, *run_ids: uuid.UUID | str) -> Overlay:
     """An overlay of these runs, with what tells failures apart."""
     with world.context.database.read() as session:
         return loading.load_overlay(session, [uuid.UUID(str(run_id)) for run_id in run_ids], details=True)
-
-
-def lines_of(world, *run_ids: uuid.UUID | str, budget: float | None = None) -> list[OverlayRunRow]:
-    """The lines of an overlay of these runs at a budget."""
-    found = lay_over(world, *run_ids)
-    return compute_run_rows(found, budget or choose_opening_budget(found))

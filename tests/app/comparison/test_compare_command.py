@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.cli.main import cli
 from app.comparison.pair import compare_runs, load_stored_run
-from app.comparison.report import format_junit, format_markdown
+from app.comparison.report import format_markdown
 from app.runs.models import Run
 from app.samples.models import Sample
 from app.web.ui.tables import quote_markdown
@@ -140,21 +139,6 @@ def test_markdown_holds_what_a_reviewer_needs(world, bassline, tmp_path):
     assert bassline("runs", "compare", "base", "new", "--markdown", "-").stdout.startswith("### Worse\n")
 
 
-def test_junit_has_one_case_per_common_task(world, bassline, tmp_path):
-    add(world, "base", "1100" + "1" * 8)
-    add(world, "new", "1010" + "1" * 8)
-    file = tmp_path / "report.xml"
-    assert bassline("runs", "compare", "base", "new", "--budget", "3", "--junit", file).exit_code == 0
-    suite = ET.parse(file).getroot().find("testsuite")
-    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "12", "failures": "1", "errors": "0", "skipped": "1",
-    }  # fmt: skip
-    outcome = {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}
-    assert [outcome[f"HumanEval/{i}"] for i in range(4)] == [[], ["failure"], [], ["skipped"]]
-    properties = {one.get("name"): one.get("value") for one in suite.iter("property")}
-    assert (properties["worse"], properties["pass_first_difference"]) == ("false", "0.0000")
-
-
 def test_a_base_run_in_a_file_compares_as_in_its_database(world, bassline, tmp_path):
     add(world, "base", BASE)
     add(world, "new", CLEARLY_WORSE)
@@ -223,19 +207,19 @@ def test_a_file_that_is_no_run_is_refused_by_name(world, bassline, tmp_path, tex
     [
         (["base", "new", "--budget", "30"], "run A stopped at 10 s"),
         (["base", "new", "--markdown", "/nowhere/report.md"], "--markdown /nowhere/report.md cannot be written"),
-        (["base", "new", "--markdown", "-", "--junit", "-"], "only one of markdown, junit and json can be -"),
+        (["base", "new", "--markdown", "-", "--json", "-"], "only one of markdown and json can be -"),
         (["missing.json", "new"], "missing.json cannot be read"),
     ],
 )
 def test_bad_input_ends_with_2_and_writes_nothing(world, bassline, tmp_path, words, sentence):
     add(world, "base", BASE)
     add(world, "new", CLEARLY_WORSE)
-    junit_file = tmp_path / "report.xml"
-    rest = [] if "--junit" in words else ["--junit", junit_file]
+    report = tmp_path / "report.md"
+    rest = [] if "--markdown" in words else ["--markdown", report]
     result = bassline("runs", "compare", *words, *rest, "--fail-if-worse")
     assert result.exit_code == 2, result.output
     assert sentence in result.stderr
-    assert not junit_file.exists()
+    assert not report.exists()
 
 
 def test_a_file_is_written_whole_or_not_at_all(world, bassline, tmp_path, monkeypatch):
@@ -257,15 +241,14 @@ def test_a_file_is_written_whole_or_not_at_all(world, bassline, tmp_path, monkey
 HOSTILE = "a | b\n`x` @someone <img src=x> [l](http://x)\x1b[31m\u202e\x00"
 
 
-def test_hostile_names_stay_text_in_both_reports(world):
+def test_hostile_names_stay_text_in_the_report(world):
     base, new = add(world, HOSTILE[:-1], BASE), add(world, "new", CLEARLY_WORSE)
     with world.context.database.read() as session:
         found = compare_runs(session, *(load_stored_run(session, session.get(Run, run)) for run in (base, new)), 3)
-        text, xml = format_markdown(found), format_junit(found)
-    assert "\x1b" not in text + xml
+        text = format_markdown(found)
+    assert "\x1b" not in text
     assert "\u202e" not in text
     assert "`a \\| b \N{MODIFIER LETTER GRAVE ACCENT}x" in text
-    assert ET.fromstring(xml.encode()).tag == "testsuites"
 
 
 @given(st.text(max_size=80))

@@ -11,7 +11,9 @@ from app.comparison import loading
 from app.comparison.loading import MAX_RUNS
 from app.core.states import RunState
 from app.runs.models import Run
-from tests.app.comparison.reading import PASSED, WRONG, address, judge, lay_over, lines_of, text_of
+from app.web.ui.units import format_p_value
+from evaluation.outcomes import FIGURES
+from tests.app.comparison.reading import PASSED, WRONG, address, judge, lay_over, text_of
 
 
 @pytest.fixture
@@ -43,26 +45,23 @@ def test_the_page_names_runs_tasks_baseline_and_every_difference(world, three):
 
 
 def test_figures_and_differences_are_those_of_compare(world, three):
-    lines = lines_of(world, *three, budget=6)
-    assert [line.key for line in lines] == ["A", "B", "C"]
-    assert lines[0].pass_first.difference is None
-    for line, other in zip(lines[1:], three[1:], strict=True):
+    paired = lay_over(world, *three).paired_runs
+    page = text_of(world.client.get(address(*three, budget=6)))
+    for place, other in enumerate(three[1:], 1):
         compared = world.client.get(f"/api/v1/compare?reference={three[0]}&other={other}&budget=6").get_json()
-        for figure in ("pass_first", "pass_all"):
-            got, wanted = getattr(line, figure), compared[figure]
-            assert got.share == pytest.approx(wanted["a"])
-            difference = got.difference
-            assert (difference.delta, difference.p) == pytest.approx((wanted["delta"], wanted["p"]))
-            assert difference.low < wanted["low"], "three runs to choose from, not two"
-            assert difference.high > wanted["high"]
-            assert (difference.wins, difference.losses) == (len(wanted["wins"]), len(wanted["losses"]))
+        for figure in FIGURES:
+            wanted, decision = compared[f"pass_{figure}"], paired.decide(figure, place, 0, 6)
+            assert paired.share(figure, place, 6) == pytest.approx(wanted["a"])
+            assert decision.difference == pytest.approx(wanted["delta"])
+            assert decision.low < wanted["low"], "three runs to choose from, not two"
+            assert decision.high > wanted["high"]
+            assert f"{len(wanted['wins'])} won, {len(wanted['losses'])} lost, {format_p_value(wanted['p'])}" in page
 
 
 def test_an_overlay_of_two_runs_has_the_intervals_of_compare(world, three):
-    (_, line) = lines_of(world, *three[:2], budget=6)
+    decision = lay_over(world, *three[:2]).paired_runs.decide("first", 1, 0, 6)
     compared = world.client.get(f"/api/v1/compare?reference={three[0]}&other={three[1]}&budget=6").get_json()
-    difference, wanted = line.pass_first.difference, compared["pass_first"]
-    assert [difference.low, difference.high] == [wanted["low"], wanted["high"]]
+    assert [decision.low, decision.high] == [compared["pass_first"]["low"], compared["pass_first"]["high"]]
 
 
 def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
@@ -72,10 +71,11 @@ def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
         for task in range(20):
             judge(world, run_id, task, PASSED if number == 1 and task < 7 else WRONG)
     for others, beyond_chance in ((runs[1:2], True), (runs[1:], False)):
-        difference = lines_of(world, runs[0], *others, budget=8)[1].pass_first.difference
-        assert (difference.wins, difference.losses) == (7, 0)
-        assert difference.p == pytest.approx(2 * 0.5**7)
-        assert difference.beyond_chance is beyond_chance
+        paired = lay_over(world, runs[0], *others).paired_runs
+        assert paired.wins_and_losses("first", 1, 0, 8) == (7, 0)
+        assert (paired.decide("first", 1, 0, 8).verdict == "better") is beyond_chance
+        page = text_of(world.client.get(address(runs[0], *others, budget=8)))
+        assert f"7 won, 0 lost, {format_p_value(2 * 0.5**7)}" in page
 
 
 def test_runs_over_different_tasks_share_their_common_ones_and_the_page_says_so(world):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -167,7 +166,6 @@ def test_its_steps_run(workflow, tmp_path):
 
     assert runner.run("pull_request") == 2, runner.said  # the same configuration again
     assert "### Undecided: A solves too few tasks" in runner.summary.read_text()
-    assert len(list(ET.parse(tmp_path / "report.xml").iter("testcase"))) == 2
 
 
 def committed() -> str:

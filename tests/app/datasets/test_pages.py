@@ -138,48 +138,6 @@ def test_a_source_of_another_form_does_not_break_the_page(client, source):
     assert client.get(f"{place}?task=mine/0").status_code == 200
 
 
-def drop(client, place, *task_ids):
-    return client.post(f"{place}/drop", data={"task_ids": list(task_ids)})
-
-
-def test_selected_tasks_are_dropped_into_a_new_version_of_the_same_name(client):
-    rows = [{**TASK, "task_id": f"mine/{i}", "source": SOURCE, "stop": ["\n#"]} for i in range(3)]
-    rows[2] |= {"suffix": "\n", "program_prefix": TASK["prompt"]}
-    place = send(client, rows, name="mine").location
-    answer = drop(client, place, "mine/1")
-    assert answer.status_code == 303
-    assert answer.location != place
-    page = client.get(answer.location).get_data(as_text=True)
-    assert "2 tasks" in page
-    assert "mine/1" not in page
-    assert "shop/cart.py:12" in page
-    assert "3 tasks" in client.get(place).get_data(as_text=True)
-    newest = client.get("/api/v1/datasets").get_json()["datasets"][0]
-    task = client.get(f"/api/v1/datasets/{newest['id']}").get_json()["tasks"][1]
-    assert (task["suffix"], task["program_prefix"], task["stop"]) == ("\n", TASK["prompt"], ["\n#"])
-    assert task["source"] == SOURCE
-
-
-@pytest.mark.parametrize(
-    ("task_ids", "sentence"),
-    [((), "no task is selected"), (("mine/0",), "every task is selected"), (("x",), "is not in dataset")],
-)
-def test_what_cannot_be_dropped_is_one_sentence_and_changes_nothing(client, task_ids, sentence):
-    place = send(client, [TASK], name="mine").location
-    answer = drop(client, place, *task_ids)
-    assert answer.status_code == 422
-    assert sentence in html.unescape(answer.get_data(as_text=True))
-    assert [d["name"] for d in client.get("/api/v1/datasets").get_json()["datasets"]].count("mine") == 1
-
-
-def test_a_version_without_some_tasks_keeps_the_functions_that_were_left_out(client, world):
-    function = {"file": "a.py", "function": "f", "line": 1, "reason": "is a method", "detail": ""}
-    data = "".join(json.dumps({**TASK, "task_id": f"mine/{i}"}) + "\n" for i in range(2)).encode()
-    stored = service.import_bytes(world.context, data, "mine", "mine.jsonl", [function])
-    answer = drop(client, f"/datasets/{stored.id}", "mine/0")
-    assert "1: is a method" in client.get(f"{answer.location}/left-out").get_data(as_text=True)
-
-
 @pytest.mark.parametrize(("coverage", "noun"), [(None, "task"), ({}, "function")])
 def test_what_was_left_out_is_a_function_only_where_the_dataset_was_made_from_code(client, world, coverage, noun):
     row = {"file": "", "function": "t/1", "line": 0, "reason": "is too long", "detail": ""}

@@ -21,6 +21,7 @@ from app.doctor import machine, service
 from app.doctor.finding import Finding, run_check
 from app.monitoring import health
 from decoding.models import fetch, manifest
+from kernels.cache import cache_folder
 from tests.integration.servers import Postgres, Redis, free_port
 
 pytestmark = pytest.mark.slow
@@ -93,6 +94,7 @@ def cached_demo(tmp_path_factory) -> Path:
     )
     manifest.write(info, place)
     assert fetch.find_cached(demo.ref, folder)
+    (folder / "kernels").symlink_to(cache_folder() / "kernels")  # compiled: that takes longer than all tests here
     return folder
 
 
@@ -165,15 +167,8 @@ def test_without_a_sandbox_no_run_can_work(typed, cached_demo, tmp_path):
     assert "apt-get install bubblewrap" in found["sandbox bwrap"][2]
 
 
-@pytest.mark.parametrize(
-    ("revision", "status", "said"),
-    [
-        ("0032", "fail", "is older than what this version upgrades"),
-        ("9999", "fail", "is newer than this version's"),
-        ("0033_of_a_branch", "fail", "is newer than this version's"),
-    ],
-)
-def test_an_sqlite_database_at_another_schema_says_what_to_do(doctor, cached_demo, tmp_path, revision, status, said):
+@pytest.mark.parametrize("revision", ["9999", "0033_of_a_branch"])
+def test_an_sqlite_database_at_another_schema_says_what_to_do(doctor, cached_demo, tmp_path, revision):
     database = Database(f"sqlite:///{tmp_path / 'data' / 'bassline.db'}")
     migrate.upgrade(database)
     with database.engine.begin() as connection:
@@ -181,11 +176,11 @@ def test_an_sqlite_database_at_another_schema_says_what_to_do(doctor, cached_dem
     fault = health.find_database_fault(database)
     database.dispose()
     assert fault is not None
-    assert "upgrades from 0033 on" in fault or "a newer version of Bassline made this database" in fault
+    assert "another version of Bassline made this database" in fault
     code, found, _ = doctor(BASSLINE_CACHE_DIR=str(cached_demo))
-    assert found["schema"][0] == status
-    assert said in found["schema"][1]
-    assert (code == 1) == (status == "fail")
+    assert found["schema"][0] == "fail"
+    assert "is of another version" in found["schema"][1]
+    assert code == 1
 
 
 def test_a_stack_without_its_servers_its_schema_or_its_workers_says_which(doctor, cached_demo):

@@ -89,8 +89,8 @@ def test_the_speeds_are_set_against_no_drafter_at_the_same_batch_and_temperature
     ]
     write_head(cache, speeds=speeds)
     text = text_of(client, f"/models/drafters/{TARGET}").partition("Where it helps")[2]
-    assert "Temperature 0 Temperature 0.8 Batch 1 Batch 8" in text
-    assert "none 30.0 1.00 × 100.0 1.00 × trained 45.0 1.50 × 80.0 0.80 × sibling+trained 90.0 3.00 × – –" in text
+    assert "sibling+trained 0 1 90.0 3.00 × none 0 1 30.0 1.00 × trained 0 1 45.0 1.50 ×" in text
+    assert "none 0.8 8 100.0 1.00 × trained 0.8 8 80.0 0.80 ×" in text
 
 
 def test_an_imported_drafter_says_what_is_not_known(client, cache):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from contextlib import contextmanager
@@ -143,7 +141,6 @@ def test_a_long_group_shows_its_first_rows_and_links_to_all(three_runs):
     assert len(shown(whole)) == 3
     assert "These are the first" not in whole
     assert '<input type="hidden" name="rows" value="all">' in whole
-    assert len(three_runs.client.get("/leaderboard.csv").get_data(as_text=True).splitlines()) == 4
 
 
 def test_ranks_are_among_all_runs_of_the_group_not_those_shown(three_runs):
@@ -151,7 +148,7 @@ def test_ranks_are_among_all_runs_of_the_group_not_those_shown(three_runs):
     assert shown(page) == [(3, "quick"), (2, "middle")]
 
 
-def test_page_command_line_rest_and_csv_show_the_same_ranks(world, monkeypatch):
+def test_page_command_line_and_rest_show_the_same_ranks(world, monkeypatch):
     monkeypatch.setattr("app.cli.common.make_context", lambda: world.context)
     for name, skill, limit in (("best", 0.9, None), ("last", 0.2, None), ("part", 0.9, 20), ("other part", 0.5, 20)):
         world.add_run(name, limit=limit, n=1, skill=skill)
@@ -163,8 +160,6 @@ def test_page_command_line_rest_and_csv_show_the_same_ranks(world, monkeypatch):
     printed = json.loads(CliRunner().invoke(cli, ["leaderboard", "--budget", "5", "--json", "-"]).stdout)
     for found in (rows, printed):
         assert {row["name"]: row["rank"] for row in found} == expected
-    lines = csv.DictReader(io.StringIO(world.client.get("/leaderboard.csv?budget=5").text))
-    assert {line["run"]: int(line["rank"]) if line["rank"] else None for line in lines} == expected
 
 
 def test_the_runs_of_a_study_are_named_by_what_tells_them_apart(world):
@@ -198,8 +193,6 @@ def test_a_rank_is_the_same_whatever_is_filtered(world, monkeypatch, query):
     assert "Ranks count all 3 runs, also those that the filters leave out, and hold for this budget only." in " ".join(
         page.split()
     )
-    (row,) = csv.DictReader(io.StringIO(world.client.get(f"/leaderboard.csv?{query}").text))
-    assert row["rank"] == "2"
     assert [row["rank"] for row in world.client.get(f"/api/v1/leaderboard?{query}").json["rows"]] == [2]
     monkeypatch.setattr("app.cli.common.make_context", lambda: world.context)
     words = [word.partition("=") for word in query.split("&")]
@@ -245,7 +238,7 @@ def test_an_empty_first_page_offers_the_reference_studies_and_says_what_is_at_wo
 
 
 @pytest.mark.parametrize("budget", [0.9, 3.217, 7.2, 9.999])
-def test_page_file_and_rest_show_the_figures_of_the_definition_at_any_budget(world, budget):
+def test_page_and_rest_show_the_figures_of_the_definition_at_any_budget(world, budget):
     run_id = world.add_run("run", n=4, limit=40, skill=0.6, pace=2.0)
     with world.context.database.read() as session:
         tasks = load_tasks_without_texts(session, run_id)
@@ -253,8 +246,6 @@ def test_page_file_and_rest_show_the_figures_of_the_definition_at_any_budget(wor
     first, every = compute_pass_first(outcomes, budget), compute_pass_all(outcomes, budget)
     (row,) = world.client.get(f"/api/v1/leaderboard?budget={budget}").json["rows"]
     assert (row["budget_s"], row["pass_first"], row["pass_all"]) == (budget, first, every)
-    (line,) = csv.DictReader(io.StringIO(world.client.get(f"/leaderboard.csv?budget={budget}").text))
-    assert (float(line["pass_first"]), float(line["pass_all"])) == (first, every)
     page = world.client.get(f"/leaderboard?budget={budget}").get_data(as_text=True)
     assert re.findall(r"data-share>([^<]+)", page)[:2] == [f"{100 * share:.0f} %" for share in (first, every)]
     answer = re.sub(r"<[^>]+>", "", world.client.get(f"/?budget={budget}").get_data(as_text=True))

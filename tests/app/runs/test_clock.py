@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import uuid
 
@@ -106,7 +104,7 @@ def test_a_mark_is_on_the_board_the_run_compare_and_in_every_export(world):
     assert figures["clock_marks"] == list(reasons)
     assert (figures["tasks_disturbed"], figures["lost_to_others_max"]) == (164, pytest.approx(0.4))
     assert figures["clock_drift"] == pytest.approx(0.5)
-    rows = {row["run"]: row for row in csv.DictReader(io.StringIO(client.get("/leaderboard.csv").text))}
+    rows = {row["name"]: row for row in client.get("/api/v1/leaderboard").json["rows"]}
     assert (rows["busy"]["clock"], rows["quiet"]["clock"]) == (" ".join(reasons), "")
     with world.context.database.read() as session:
         (first, *_) = export_chunks(world.context.database, get_run(session, busy), "samples")

@@ -85,7 +85,7 @@ def test_run_writes_the_document_of_the_contract(ended):
 def test_show_says_the_same_and_answers_at_a_budget(ended, bassline):
     assert json.loads(bassline("study", "show", "which", "--json", "-").stdout) == ended
     shown = bassline("study", "show", "which", "--budget", "3").stdout
-    for words in (ended["sentence"], "On 3 tasks within 3 s ", "One more second: 0 points", "Frontier", "Speed-up",
+    for words in (ended["sentence"], "On 3 tasks within 3 s ", "One more second: 0 points", "Speed-up",
                   "enough", "What speculation gains", ended["arms"][0]["run_id"]):  # fmt: skip
         assert words in shown
     at = json.loads(bassline("study", "show", "which", "--budget", "0.15", "--json", "-").stdout)["at_budget"]

@@ -39,7 +39,7 @@ def everything_answers(world, study_id: object) -> None:
     client = world.client
     run_ids = [arm["run_id"] for arm in client.get(f"/api/v1/studies/{study_id}").json["arms"]]
     one, other = run_ids[:2]
-    pages = ["/", "/leaderboard?rows=all", "/leaderboard.csv", "/studies", "/runs", f"/overlay/{one},{other}"]
+    pages = ["/", "/leaderboard?rows=all", "/studies", "/runs", f"/overlay/{one},{other}"]
     pages += [f"/studies/{study_id}?tab={tab}" for tab in TABS]
     pages += [f"/runs/{one}?tab={tab}" for tab in ("curve", "tasks", "failures", "timing", "config")]
     pages += [f"/overlay?runs={one}&runs={other}", "/api/v1/studies"]

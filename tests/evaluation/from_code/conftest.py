@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from evaluation.from_code.source.project import Project, open_project
 from evaluation.sandbox import Sandbox
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _plugins_of_this_suite_stay_out() -> Iterator[None]:
+    """The projects' pytest would load them in every process, which takes longer than their tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        yield
 
 
 @pytest.fixture(scope="session")

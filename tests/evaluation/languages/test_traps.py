@@ -27,8 +27,8 @@ def solutions(language):
     return found
 
 
-COMPILED = ("go", "java", "cpp", "rust")
-QUICK = ("floor_division", "half_to_even", "reverse_letters", "counts", "root")
+COMPILED = ("go", "java", "cpp", "rust", "typescript")
+QUICK = ("floor_division", "reverse_letters", "counts")
 RUNS = [
     *(pytest.param(language, QUICK if language in COMPILED else TRAPS, id=language) for language in LANGUAGES),
     *(thorough(language, TRAPS, id=f"{language}-all") for language in COMPILED),

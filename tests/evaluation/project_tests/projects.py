@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,8 @@ class Packed:
     def __init__(self, files: Mapping[str, str], sandbox: Sandbox, *packages: str) -> None:
         self.files = dict(files)
         own = {path: text.encode() for path, text in files.items()}
-        self.archives = {hash_files(each): pack(each) for each in (own, _packages(packages))}
-        self.project, self.installed = self.archives
+        self.project, (self.installed, content) = hash_files(own), _pack_packages(packages)
+        self.archives = {self.project: pack(own), self.installed: content}
         self.judge = ProjectJudge(sandbox, self.archives.get)
 
     def spec(self, file: str, qualified: str, *tests: str) -> ProjectTests:
@@ -36,9 +37,11 @@ class Packed:
         return ProjectTests(self.project, self.installed, file, qualified, line, tests)
 
 
-def _packages(more: Sequence[str]) -> dict[str, bytes]:
-    """The files of pytest and what it needs, and of `more` packages, as installed here."""
+@cache
+def _pack_packages(more: tuple[str, ...]) -> tuple[str, bytes]:
+    """The hash and the archive of pytest, what it needs, and `more` packages, as installed here."""
     place = Path(pytest.__file__).parents[1]
     names = [str(importlib.import_module(name).__file__) for name in (*NAMES, *more)]
     covering = CallsByTest(files=names, path=[str(place)])
-    return read_installed_files(Project("none", place / "nowhere", {}), covering)[0]
+    files = read_installed_files(Project("none", place / "nowhere", {}), covering)[0]
+    return hash_files(files), pack(files)

@@ -209,7 +209,7 @@ def test_reapers_that_sweep_at_the_same_time_change_nothing(stack: Stack):
 
 
 @pytest.mark.parametrize(
-    ("n_clients", "n_runs"), [(8, 4), pytest.param(20, 10, marks=pytest.mark.thorough)], ids=["32 runs", "200 runs"]
+    ("n_clients", "n_runs"), [(6, 2), pytest.param(20, 10, marks=pytest.mark.thorough)], ids=["12 runs", "200 runs"]
 )
 def test_runs_submitted_at_once_by_many_clients_all_end_and_none_is_mixed_up(stack: Stack, n_clients, n_runs):
     def client(number: int) -> list[tuple[str, str, int]]:

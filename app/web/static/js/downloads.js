@@ -72,7 +72,6 @@ async function download(button) {
 function drawOnPaper(figure) {
   const paper = document.createElement("div");
   paper.className = "chart paper";
-  if (figure.matches(".timeline")) paper.classList.add("timeline");
   const drawing = figure.querySelector("svg.wide")?.cloneNode(true);
   if (!(drawing instanceof SVGSVGElement)) throw new Error("the figure has no wide drawing");
   paper.append(drawing);

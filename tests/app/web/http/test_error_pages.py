@@ -12,7 +12,7 @@ from app.site.factory import create_app
 from app.web.http import limits
 
 NO_RUN = "/runs/01a202e9-6c86-712b-aaac-5efaa44a3158"
-TO_DROP = "/datasets/01a202e9-0000-7000-8000-000000000000/drop"
+TO_DELETE = "/datasets/01a202e9-0000-7000-8000-000000000000/delete"
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def told(answer) -> tuple[str, str, str, str]:
         ("/nope", "Page not found", "No page has this address", "First page", "/"),
         (NO_RUN, "Page not found", "There is no run 01a202e9", "All runs", "/runs"),
         ("/studies?before=x", "Something in this request is wrong", "", "All studies", "/studies"),
-        (TO_DROP, "This address is for a button, not a page", "Nothing was", "All datasets", "/datasets"),
+        (TO_DELETE, "This address is for a button, not a page", "Nothing was", "All datasets", "/datasets"),
         ("/about?x=1", "The service is busy", "The database is away.", "Try again", "/about?x=1"),
     ],
 )

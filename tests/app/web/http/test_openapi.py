@@ -24,6 +24,7 @@ from app.studies.schemas import StudySpec
 from app.web.http.openapi import build_openapi_document
 from app.workers import service as workers
 from tests.head_records import write_head
+from tests.thorough import thorough
 
 PLAIN = {"Accept-Encoding": "identity"}  # the tester of WSGI applications does not decompress
 CHECKS = [
@@ -81,8 +82,9 @@ def test_every_operation_has_a_name_of_its_own_and_says_what_it_does(app):
     assert all(o["summary"] for o in operations)
 
 
-@pytest.mark.parametrize("n_examples", [2, pytest.param(25, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("mode", GenerationMode)
+@pytest.mark.parametrize(
+    ("mode", "n_examples"), [(GenerationMode.POSITIVE, 1), *(thorough(mode, 25) for mode in GenerationMode)]
+)
 def test_no_request_makes_an_answer_that_is_not_described(ctx, api, there, mode, n_examples):
     """Valid and invalid requests to every operation, generated from the document itself."""
     token = {"Authorization": f"Bearer {create_token(ctx, 'all', Scope.ADMIN)}"}

@@ -31,7 +31,6 @@ TWINS = {
     "complete.cancel": "runs_api.cancel",
     "complete.start": "complete_api.complete",
     "datasets.delete": "datasets_api.delete",
-    "datasets.drop": "datasets_api.import_",
     "datasets.upload": "datasets_api.import_",
     "jobs.cancel": "jobs_api.cancel",
     "jobs.retry": "jobs_api.retry",
@@ -188,7 +187,7 @@ def test_no_page_shows_a_button_that_would_be_refused(app, world):
             if not scope.allows(Scope.SUBMIT):
                 assert not re.search(r'class="button[^>]*href="/(runs|studies)/new', answer.text), page
     assert {"studies.delete", "studies.cancel", "runs.cancel", "runs.resume", "runs.create"} <= sent.keys()
-    assert {"datasets.upload", "datasets.drop", "complete.start", "studies.create", "advice.create"} <= sent.keys()
+    assert {"datasets.upload", "complete.start", "studies.create", "advice.create"} <= sent.keys()
     assert sent["studies.delete"] == {Scope.ADMIN}
     assert sent["runs.create"] == {Scope.SUBMIT, Scope.ADMIN}
 

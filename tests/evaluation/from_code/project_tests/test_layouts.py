@@ -71,13 +71,12 @@ LAYOUTS: dict[str, tuple[dict[str, str], str, tuple[str, ...], set[str]]] = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_tests_of_a_layout_run_in_the_sandbox(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tests_of_a_layout_run_in_the_sandbox(layout: str, tmp_path: Path) -> None:
     files, folder, arguments, expected = LAYOUTS[layout]
     for name, text in files.items():
         path = tmp_path / "repository" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the plugins of this suite are not the project's
     project = open_project(str(tmp_path / "repository" / folder), sys.executable)
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
 

@@ -160,9 +160,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], FinishedDa
         command = [[sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]]
         options = Options(judge=judge)
         place = open_state(folder.parent / state, project, command, options)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the plugins of this suite are not the project's
-            return build_dataset(Sandbox.detect(), project, command, place, options, _Silent())
+        return build_dataset(Sandbox.detect(), project, command, place, options, _Silent())
 
     return made
 

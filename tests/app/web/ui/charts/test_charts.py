@@ -12,7 +12,6 @@ from app.web.ui.charts.axes import build_axes
 from app.web.ui.charts.chart import ChartCurve
 from app.web.ui.charts.curves import draw_pass_curves
 from app.web.ui.charts.parts import LINE, Label, draw_end_labels
-from app.web.ui.charts.timeline import SampleTiming, draw_timeline
 from evaluation.metrics import Curve as MeasuredCurve
 from evaluation.metrics import compute_wilson_interval
 from tests.app.web.ui.charts.paths import corners
@@ -29,13 +28,6 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
             assert drawing.left <= x <= drawing.right
             assert drawing.top <= y <= drawing.bottom
     assert chart.table[-1][1] == f"{100 * values[-1]:.1f} %"
-
-
-def test_the_seconds_of_a_bar_are_not_written_across_the_budget_line():
-    samples = [SampleTiming("0", None, 0.1, 2.0), SampleTiming("1", None, 0.1, 4.8)]
-    for drawing, (early, late) in draw_timeline(samples, budget=5.0, wall=5.0).drawings:
-        assert early.text_x == early.end + 5
-        assert late.text_x > drawing.cursor > late.end
 
 
 @given(st.lists(st.floats(22, 354), max_size=24))
