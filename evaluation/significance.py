@@ -52,7 +52,7 @@ def mcnemar(wins: int, losses: int) -> float:
     if wins < 0 or losses < 0:
         raise MetricError("McNemar: wins and losses are counts, they cannot be negative")
     n = wins + losses
-    return min(1.0, 2 * count_upper_tail(n, max(wins, losses)) / 2**n)
+    return min(1.0, 2 * count_upper_tail(n, max(wins, losses)) / (1 << n))
 
 
 def count_upper_tail(n: int, least: int) -> int:

@@ -75,7 +75,6 @@ HYBRIDS = {name: settings for name, settings in (DENSE | OTHERS).items() if sett
 """The families that this transformers has: 5.17 has no LFM3 and no Bailing."""
 KINDS = ["lfm2", "qwen3_5", "bamba", "jamba"]
 """One of each kind of recurrent layer."""
-QUICK = [*KINDS, "qwen3_next", "granitemoehybrid", "falcon_h1"]
 
 
 class HalfWrong(NoDrafter):

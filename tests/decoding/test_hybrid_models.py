@@ -40,7 +40,7 @@ from decoding.training.initial import build_head
 from decoding.training.text_recorder import MAX_ROWS, TextRecorder
 from kernels import triton_recurrence
 from tests.decoding.conftest import disturbed, tiny_qwen2
-from tests.decoding.hybrids import DENSE, HYBRIDS, KINDS, N_TOKENS, OTHERS, QUICK, HalfWrong
+from tests.decoding.hybrids import DENSE, HYBRIDS, KINDS, N_TOKENS, OTHERS, HalfWrong
 from tests.decoding.test_architectures import PROMPTS, REFUSED, alone, fitted, random_model
 from tests.thorough import quick_first, thorough
 
@@ -52,7 +52,7 @@ PROMPT = PROMPTS[0] * 2  # a chunk of a prefill, and the start of another one
 
 
 def asked(**changes: object) -> Request:
-    settings = {"prompt": PROMPT, "n": 8, "seed": 3, "max_new_tokens": 24, **changes}
+    settings = {"prompt": PROMPT, "n": 6, "seed": 3, "max_new_tokens": 20, **changes}
     return Request(**{"sampling": SamplingParams(temperature=0.8), **settings})  # type: ignore[arg-type]
 
 
@@ -97,7 +97,7 @@ def draft(loaded: Load) -> LoadedModel:
     return replace(loaded(tiny_qwen2()), vocab_size=N_TOKENS)
 
 
-@pytest.mark.parametrize("name", quick_first(HYBRIDS, QUICK))
+@pytest.mark.parametrize("name", quick_first(HYBRIDS, KINDS))
 def test_greedy_output_is_what_transformers_generates(name: str, loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model(HYBRIDS[name])
     tokenizer = loaded(tiny_qwen2()).tokenizer
@@ -224,7 +224,7 @@ def test_a_request_that_is_cancelled_or_late_leaves_the_others_as_they_are(
     assert [s.token_ids for s in outcomes[1].samples] == want
     for position, reason in ((0, "cancelled"), (2, "deadline")):
         assert {s.finish_reason for s in outcomes[position].samples} == {reason}
-        assert all(0 < s.n_tokens < 24 for s in outcomes[position].samples), "between two rounds"
+        assert all(0 < s.n_tokens < 20 for s in outcomes[position].samples), "between two rounds"
     assert texts_of(engine, asked(n=3)) == want
     states = engine._pool._pools[0].states
     assert states is not None

@@ -17,6 +17,7 @@ from app.core.context import make_context
 from app.core.settings import Settings
 from app.core.states import Scope
 from app.site.factory import create_app
+from tests.thorough import thorough
 
 pytestmark = pytest.mark.browser
 PASSWORD = "correct horse battery"
@@ -34,7 +35,7 @@ def address(tmp_path, migrated):
     ctx.database.dispose()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", thorough("dark")])
 def test_from_signing_in_to_signing_out(browser, address, theme):
     page = browser.new_context(color_scheme=theme, viewport={"width": 390, "height": 844}).new_page()
     page.set_default_timeout(30_000)

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.looks import DARK, DARK_PHONE, PHONE, PHONE_RULES, SCREEN
 from tests.fakes import StreamingEngine
+from tests.thorough import thorough
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -180,7 +181,7 @@ def test_without_a_script_a_race_has_its_sentence_its_programs_and_the_raw_texts
         ("race", SCREEN),
         pytest.param("race", PHONE_RULES, marks=pytest.mark.thorough),
         *(pytest.param(name, look, marks=pytest.mark.thorough) for name in ("race",) for look in (DARK, DARK_PHONE)),
-        ("hostile", PHONE),
+        thorough("hostile", PHONE),
     ],
     ids=str,
 )

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from app.leaderboard import board
 from app.leaderboard.columns import COLUMNS
 from tests.e2e.looks import in_all_looks
+from tests.thorough import thorough
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -274,7 +275,10 @@ def test_a_failure_is_two_clicks_from_the_run(site, page):
     expect(page.get_by_role("heading", name="Prompt as sent")).to_be_visible()
 
 
-@pytest.mark.parametrize("names", [KINDS, pytest.param(OTHERS, marks=pytest.mark.thorough)], ids=["kinds", "others"])
+kinds_of_pages = pytest.mark.parametrize("names", [KINDS, thorough(OTHERS)], ids=["kinds", "others"])
+
+
+@kinds_of_pages
 @in_all_looks
 def test_pages_fit_and_satisfy_axe(site, browser, look, names):
     page, found = look.open(browser), []
@@ -285,12 +289,13 @@ def test_pages_fit_and_satisfy_axe(site, browser, look, names):
     assert not found, "\n".join(found)
 
 
-def test_every_page_has_its_heading_without_javascript(site, bare_page):
+@kinds_of_pages
+def test_every_page_has_its_heading_without_javascript(site, bare_page, names):
     headings = {}
-    for name in PAGES:
+    for name in names:
         bare_page.goto(address(site, name))
         headings[name] = bare_page.locator("h1").count()
-    assert headings == dict.fromkeys(PAGES, 1)
+    assert headings == dict.fromkeys(names, 1)
 
 
 def test_tasks_and_budgets_are_reached_without_javascript(site, bare_page):

@@ -19,7 +19,9 @@ from app.runs.repository import compute_progress, get_run, load_tasks_with_sampl
 from app.runs.schemas import ImportSpec, RunSpec
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeGrader
+from tests.integration.conftest import sqlite_when_thorough
 
+pytestmark = sqlite_when_thorough
 N_TASKS = 3
 
 

@@ -15,7 +15,7 @@ from tests.kernels import compiling
 
 pytest.importorskip("triton")
 
-QUICK = ("attend, 5 tokens", "attend, 16 tokens", "accept, maximal, model", "bytes, 8 tokens", "bytes, 40 tokens")
+QUICK = ("attend, 5 tokens", "accept, maximal, model", "bytes, 8 tokens")
 # Bytes that a launch may spill, registers of a thread (16, 8 or 6 programs of 128 threads then fit a multiprocessor),
 # and bytes of shared memory: two programs fit an H100 or B200, one an A100.
 SPILLED = {
@@ -50,15 +50,20 @@ def compile_kernels(folder: Path, names: tuple[str, ...], architectures: str) ->
 
 
 def test_representative_kernels_compile_for_an_h100_within_their_bounds(tmp_path: Path) -> None:
-    found = compile_kernels(tmp_path, QUICK, "90")
-    assert {one["launch"]: one["product"] for one in found if one["kernel"] == "attend"} == {
-        "attend, 5 tokens": "mma.sync",
-        "attend, 16 tokens": "wgmma",
-    }
-    assert {one["product"] for one in found if one["kernel"] == "byte_matmul"} == {"mma.sync"}, "sums in one order"
+    check_products(compile_kernels(tmp_path, QUICK, "90"))
+
+
+def check_products(found: list[dict[str, Any]]) -> None:
+    """How an H100 multiplies matrices; bytes are summed in one order whatever the number of tokens."""
+    hopper = [one for one in found if one["architecture"] == 90]
+    assert {one["product"] for one in hopper if one["kernel"] == "byte_matmul"} == {"mma.sync"}
+    products = {one["launch"]: one["product"] for one in hopper if one["kernel"] == "attend"}
+    assert products["attend, 5 tokens"] == "mma.sync"
+    assert products.get("attend, 16 tokens", "wgmma") == "wgmma"
 
 
 @pytest.mark.thorough
 def test_every_kernel_compiles_for_every_architecture_within_its_bounds(tmp_path: Path) -> None:
     found = compile_kernels(tmp_path, tuple(compiling.LAUNCHES), "80,90,100")
+    check_products(found)
     assert {one["kernel"] for one in found} == set(REGISTERS) - set(compiling.LAUNCHES)

@@ -7,6 +7,7 @@ from evaluation.languages import judging, registry
 from evaluation.sandbox import Sandbox
 from tests.evaluation.languages.conftest import toolchain_or_skip
 from tests.evaluation.languages.corpus import LIMITS, task_of
+from tests.thorough import thorough
 
 pytestmark = pytest.mark.slow
 EVERY = {
@@ -67,7 +68,7 @@ ORACLES = [
         {"result": 1.5},
         id="raises",
     ),
-    pytest.param("none", FEW, [{"args": args, "result": None} for args in TWO], {"raises": "ValueError"}, id="none"),
+    thorough("none", FEW, [{"args": args, "result": None} for args in TWO], {"raises": "ValueError"}, id="none"),
 ]
 
 

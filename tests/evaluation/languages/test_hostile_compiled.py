@@ -13,9 +13,9 @@ from tests.evaluation.languages.corpus import SHORT, one, secret
 pytestmark = pytest.mark.slow
 CORPORA = {"go": hostile_go, "java": hostile_java, "cpp": hostile_cpp, "rust": hostile_rust}
 QUICK = (
-    *("answer frame at once", "frames while loading", "frames before main", "exit 0"),
-    *("late frame of a goroutine", "late frame of a thread", "searches its memory", "searches its stack"),
-    *("embedded file", "annotation processor", "included file of the host", "included text of the host"),
+    *("answer frame at once", "frames before main", "exit 0"),
+    *("late frame of a goroutine", "late frame of a thread", "searches its memory"),
+    *("embedded file", "annotation processor", "included file of the host"),
     *("file of the host", "write to its folder", "socket", "another program"),
 )
 """Attacks that every language has, in its own way."""

@@ -13,6 +13,7 @@ from evaluation.from_code.project_tests.suite import prepare_suite
 from evaluation.from_code.source.find import find_functions
 from evaluation.from_code.source.project import open_project
 from evaluation.sandbox import Sandbox
+from tests.thorough import quick_first
 
 BUS = '''
 def double(x):
@@ -70,7 +71,7 @@ LAYOUTS: dict[str, tuple[dict[str, str], str, tuple[str, ...], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", quick_first(LAYOUTS, list(LAYOUTS)[:3]))
 def test_the_tests_of_a_layout_run_in_the_sandbox(layout: str, tmp_path: Path) -> None:
     files, folder, arguments, expected = LAYOUTS[layout]
     for name, text in files.items():

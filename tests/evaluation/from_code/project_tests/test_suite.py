@@ -222,6 +222,7 @@ def test_a_task_whose_tests_write_files_says_so(finished: FinishedDataset) -> No
     assert (writes["saved"], writes["Bus.publish"]) == (True, False)
 
 
+@pytest.mark.thorough
 def test_the_same_project_gives_the_same_bytes(
     make: Callable[[str], FinishedDataset], finished: FinishedDataset
 ) -> None:
