@@ -120,8 +120,10 @@ class ArcTracer(StepCounter):
         """What sys.settrace calls."""
         self.count()
         code = frame.f_code
-        if code.co_filename != FILE or not self.first <= code.co_firstlineno <= self.last:
+        if code.co_filename != FILE:
             return None
+        if not self.first <= code.co_firstlineno <= self.last:
+            return self._count_line
         previous = [0]
 
         def lines(inner: Any, what: str, _: Any) -> Any:

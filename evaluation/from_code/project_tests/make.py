@@ -7,7 +7,7 @@ from typing import Any
 
 from evaluation.from_code.build import BuildContext, TaskResult, describe_source, make_task_from_row
 from evaluation.from_code.called import list_called_examples
-from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.cases import Case, drop_volatile
 from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.checks import CHANGING, repeat_calls
 from evaluation.from_code.fairness import UNDESCRIBED
@@ -71,14 +71,16 @@ def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunctio
 
 def _list_recorded_cases(work: BuildContext, function: ProjectFunction) -> list[Case]:
     """The recorded calls, some become examples, none judges: those that do in the sandbox what the tests saw them do,
-    with the branches that they take; all where it cannot make them."""
+    with the branches that they take; all where it cannot make them. None has an address or the present date in it."""
     calls = [] if function.is_wrapped else work.recording.calls.get(function.key, [])
     calls = [call for call in calls if not call.iterator]
     try:
-        return repeat_calls(work.sandbox, place_function(function, work.sources), calls, max_different=1.0)[0]
+        cases = repeat_calls(work.sandbox, place_function(function, work.sources), calls, max_different=1.0)[0]
     except ExcludedError as error:
         if error.reason == CHANGING:
             return []
-    return [
-        Case(call.call, call.digest, CallOutcome(call.returned, call.raised, call.after), call.shape) for call in calls
-    ]
+        cases = [
+            Case(call.call, call.digest, CallOutcome(call.returned, call.raised, call.after), call.shape)
+            for call in calls
+        ]
+    return drop_volatile(cases)

@@ -42,9 +42,11 @@ def find_reasons() -> Iterator[str]:
 
 
 def read_text(node: ast.expr, module: dict[str, object]) -> Iterator[str]:
-    """The text of a constant or f-string; a value that only a call knows is left empty."""
+    """The text of a constant, its name or an f-string; a value that only a call knows is left empty."""
     if isinstance(node, ast.Constant):
         yield str(node.value)
+    elif isinstance(node, ast.Name) and isinstance(text := module.get(node.id), str):
+        yield text
     elif isinstance(node, ast.JoinedStr):
         parts = []
         for part in node.values:

@@ -166,6 +166,15 @@ def test_variants_are_compared_case_by_case_and_one_that_never_ends_is_stopped_b
     ]
 
 
+def test_the_steps_of_a_helper_of_the_module_count_for_the_original_as_for_its_variants(sandbox):
+    source = "def helper(n):\n    for i in range(n):\n        i += 1\n    return n\ndef f(n):\n    return helper(n)\n"
+    original = program(source, "f")
+    (outcome,) = outcomes_of(sandbox, original, calls(9_000))
+    cases = [(text, {"returned": 9000}, outcome.steps, None) for text in calls(9_000)]
+    same = [Variant("def f(n):\n    return helper(n)\n", (0,), stop_at_first=True)]
+    assert run_variants_on_cases(sandbox, original, cases, same) == [[]]
+
+
 def test_a_variant_that_spoils_the_module_for_others_is_judged_apart(sandbox):
     original = program("TABLE = {1: 2}\ndef f(x):\n    return TABLE[x]\n")
     cases = [(text, {"returned": 2}, 10, None) for text in calls(1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -70,6 +71,10 @@ def stamped(number, prefix="n"):
     return f"{prefix}{number + 1}-{time.perf_counter_ns()}"
 
 
+def dated(number, prefix="n"):
+    return f"{prefix}{number + 1} {time.strftime('%Y-%m-%d')}"
+
+
 def listening(open_socket, number):
     with open_socket() as opened:
         return number + 1 if opened.fileno() > 0 else number
@@ -79,7 +84,7 @@ import os
 import socket
 import time
 import pytest
-from bus import Bus, chance, listening, saved, stamped
+from bus import Bus, chance, dated, listening, saved, stamped
 
 
 @pytest.fixture
@@ -121,6 +126,17 @@ def test_stamped():
 def test_stamped_below_zero():
     with pytest.raises(ValueError):
         stamped(-1)
+
+
+def test_dated():
+    assert dated(2).startswith("n3 2")
+    assert dated(0, "x").startswith("x1 2")
+    assert dated(7) == "n8 " + time.strftime("%Y-%m-%d")
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_dated_with_another_prefix(number):
+    assert dated(number, "y") == f"y{number + 1} " + time.strftime("%Y-%m-%d")
 
 
 def test_chance():
@@ -200,8 +216,8 @@ def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished
     unlocks = {each.reason: each.unlock for each in finished.compute_coverage().left_out}
     assert "without network" in unlocks[reasons["listening"]]
     coverage = finished.compute_coverage()
-    assert coverage.called == 7
-    assert coverage.covered_share == coverage.tasks / 7
+    assert coverage.called == 8
+    assert coverage.covered_share == coverage.tasks / 8
     assert any("test_listening" in test for test in finished.suite.failures)
 
 
@@ -210,6 +226,14 @@ def test_a_call_that_gives_another_result_each_time_is_no_example(finished: Fini
 
     assert row["source"]["judge"] == "tests"
     assert row["source"]["examples"] == []
+
+
+def test_a_call_that_gives_the_present_date_is_no_example(finished: FinishedDataset) -> None:
+    (row,) = [row for row in finished.result.completion if row["entry_point"] == "dated"]
+
+    assert row["source"]["judge"] == "tests"
+    assert row["source"]["examples"] == []
+    assert time.strftime("%Y-%m-%d") not in row["prompt"]
 
 
 def test_a_task_whose_tests_write_files_says_so(finished: FinishedDataset) -> None:
