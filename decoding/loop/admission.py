@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from decoding.costs.costs import Costs
 from decoding.loop.batch import Batch
-from decoding.loop.turns import CHUNKS_AT_ONCE, compute_reading_share
+from decoding.loop.turns import compute_reading_share, is_long
 from decoding.request import Sample
 from decoding.state.request_state import RequestState
 
@@ -82,10 +82,10 @@ class Admission:
         batch: Batch,
         lengths: SampleLengthModel,
         costs: Costs,
-        has_room: Callable[[RequestState], bool],
+        has_memory: Callable[[RequestState], bool],
     ) -> None:
         self._batch = batch
-        self._has_room = has_room
+        self._has_memory = has_memory
         self._lengths = lengths
         self._costs = costs
 
@@ -95,12 +95,16 @@ class Admission:
         delay_s = self._estimate_reading_s(state, self._estimate_prefill_s(state))
         return self._estimate_chance(state, round_s, delay_s=delay_s) >= _LIKELY
 
+    def waits_to_read(self, state: RequestState) -> bool:
+        """Return whether a waiting request has a long prompt, and another long one is being read."""
+        return self._batch.waits_to_read(state)
+
     def try_admit(self, state: RequestState) -> bool:
         """Return whether a waiting request joins now, with fewer samples if it allows that and they are too many."""
         others = self._batch.requests
         if not others:
             return True
-        if self._batch.n_free < 1 or not self._has_room(state) or not self._can_read_in_time(state):
+        if self._batch.n_free < 1 or not self._has_memory(state) or not self._can_read_in_time(state):
             return False
         wanted = state.request.n
         fewest = wanted if state.request.n_min is None else state.request.n_min
@@ -167,7 +171,7 @@ class Admission:
 
     def _estimate_reading_s(self, state: RequestState, prefill_s: float) -> float:
         """Return the seconds until a prompt is read that takes `prefill_s` alone: a long one takes turns."""
-        if len(self._batch.plan_chunks(state)[0]) <= CHUNKS_AT_ONCE:
+        if not is_long(len(self._batch.plan_chunks(state)[0])):
             return prefill_s
         return prefill_s / compute_reading_share(len(self._batch.requests), prefill_s, state.clock.left_s)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from decoding.attention.prefill import Prefill
 from decoding.attention.target_runner import TargetRunner
 from decoding.drafters.base import Drafter
+from decoding.loop.turns import is_long
 from decoding.memory.store import MemoryAccount, MemoryNeed
 from decoding.models.loaded import LoadedModel
 from decoding.request import FinishReason, Sample
@@ -82,6 +83,10 @@ class Batch:
     def has_row_aside(self) -> bool:
         """Whether a row waits for more of its prompt to be read."""
         return self._aside is not None
+
+    def waits_to_read(self, state: RequestState) -> bool:
+        """Return whether the prompt of a request is a long one, and another long one is being read."""
+        return self.has_row_aside and is_long(len(self.plan_chunks(state)[0]))
 
     def set_aside(self, row_index: int, prefill: Prefill) -> None:
         """Take a row whose prompt is not read yet out of the rounds until `put_back`, or its end."""

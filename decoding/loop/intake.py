@@ -116,7 +116,8 @@ class EarliestDeadlineIntake:
 
     def _join(self) -> RequestState | None:
         admission = self._admission
-        waiting = self.waiting()
+        # A second long prompt keeps nobody from joining.
+        waiting = [state for state in self.waiting() if not admission.waits_to_read(state)]
         if not waiting:
             return None
         state = min(waiting, key=lambda each: (not admission.can_finish(each), each.clock.left_s, each.position))

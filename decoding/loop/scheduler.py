@@ -11,7 +11,7 @@ from decoding.costs.costs import Costs
 from decoding.loop.admission import Admission, SampleLengthModel
 from decoding.loop.intake import Intake
 from decoding.loop.step import Decoder, RoundMemoryError
-from decoding.loop.turns import CHUNKS_AT_ONCE, ReadingTurns, compute_reading_share
+from decoding.loop.turns import ReadingTurns, compute_reading_share, is_long
 from decoding.loop.updates import publish_updates
 from decoding.models.device_memory import is_out_of_memory
 from decoding.request import Completion, FinishReason, OnBatchUpdate, RequestError, ShouldCancelRequest
@@ -76,21 +76,20 @@ class Scheduler:
         chunks, n_rest = self._batch.plan_chunks(state)
         scored = state.request.prompt_logprobs is not None
         seconds = self._costs.get_known_round_s() + self._costs.get_known_prompt_s(sum(chunks) + n_rest, scored=scored)
-        return not others or (all(o.clock.fits(seconds) for o in others) and self._has_room(state))
-
-    def _has_room(self, state: RequestState) -> bool:
-        """Return whether a request need wait neither for memory nor for a long prompt before its own long one.
-
-        One that can never have the memory does not wait.
-        """
-        need = self._batch.compute_memory_need(state)
-        return (not self._memory.lacks(need) or self._memory.never_fits(need)) and not (
-            self._batch.has_row_aside and len(self._batch.plan_chunks(state)[0]) > CHUNKS_AT_ONCE
+        return not others or (
+            all(o.clock.fits(seconds) for o in others)
+            and self._has_memory(state)
+            and not self._batch.waits_to_read(state)
         )
+
+    def _has_memory(self, state: RequestState) -> bool:
+        """Return whether a request need not wait for memory: one that can never have it does not wait either."""
+        need = self._batch.compute_memory_need(state)
+        return not self._memory.lacks(need) or self._memory.never_fits(need)
 
     def make_admission(self) -> Admission:
         """Return the admission of requests to the batch."""
-        return Admission(self._batch, self._lengths, self._costs, self._has_room)
+        return Admission(self._batch, self._lengths, self._costs, self._has_memory)
 
     def _find_reason_to_end(self, state: RequestState, needed_s: float) -> FinishReason | None:
         """Return why a request ends now, if it is cancelled or has not `needed_s` left."""
@@ -166,7 +165,7 @@ class Scheduler:
                 break
             started = time.perf_counter()
             prefill.step(row)
-            if prefill.n_chunks > CHUNKS_AT_ONCE and not batch.has_row_aside:
+            if is_long(prefill.n_chunks) and not batch.has_row_aside:
                 share = compute_reading_share(len(batch.requests) - 1, ahead.rest_s, state.clock.left_s)
                 self._turns.record_chunk(time.perf_counter() - started, share)
                 batch.set_aside(row, prefill)

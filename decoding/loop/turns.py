@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-CHUNKS_AT_ONCE = 4
-"""The chunks of a prompt that are read without a round of the others between them."""
+# The chunks of a prompt that are read without a round of the others between them.
+_CHUNKS_AT_ONCE = 16
 # The prompt gets as much time as any other request, but not less than this.
 _LEAST_SHARE = 0.1
 # It is read within this share of the time that its request has left, if the others can wait for as long.
 _SHARE_OF_TIME_LEFT = 0.5
+
+
+def is_long(n_chunks: int) -> bool:
+    """Return whether a prompt with so many chunks left takes turns with the others."""
+    return n_chunks > _CHUNKS_AT_ONCE
 
 
 def compute_reading_share(n_others: int, rest_s: float, left_s: float) -> float:

@@ -23,7 +23,7 @@ from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.limits import MAX_SERVED
-from decoding.loop import decoding_loop
+from decoding.loop import decoding_loop, turns
 from decoding.memory import store
 from decoding.memory.pages import PagePool
 from decoding.memory.states import count_slots
@@ -183,7 +183,10 @@ def test_a_prompt_scores_what_transformers_computes(name: str, loaded: Load) -> 
 
 
 @pytest.mark.parametrize("name", quick_first(KINDS, ["qwen3_5"]))
-def test_a_long_prompt_read_between_the_rounds_of_others_changes_no_text(name: str, loaded: Load) -> None:
+def test_a_long_prompt_read_between_the_rounds_of_others_changes_no_text(
+    name: str, loaded: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "_CHUNKS_AT_ONCE", 4)
     target = fitted(loaded, random_model(HYBRIDS[name]))
     engine = engine_of(target, "sibling")
     wanted = [asked(), asked(prompt=PROMPTS[0] * 9, n=2, max_new_tokens=6), asked(seed=3)]  # seven chunks

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
+from decoding.loop import turns
 from decoding.loop.turns import ReadingTurns, compute_reading_share
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from tests.decoding.conftest import Machine
@@ -19,6 +20,11 @@ from tests.thorough import thorough
 MakeEngine = Callable[..., Engine]
 SHORT, LONG = "def add(a, b):", "x = 1\n" * 75  # 450 tokens: seven whole chunks, and the rest
 DRAFTERS = ["none", thorough("sibling"), "sibling+./draft", thorough("trained"), "ngram+trained"]
+
+
+@pytest.fixture(autouse=True)
+def _short_prompts_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_CHUNKS_AT_ONCE", 4)
 
 
 def asked(prompt: str, **changes: Any) -> Request:
@@ -113,10 +119,10 @@ def test_a_request_that_comes_while_a_long_prompt_is_read_need_not_wait_for_it(
     made = engine(drafter="none", draft_length="fixed:0")
     made.generate(asked(LONG))
     ended: list[int] = []
-    wanted = [asked(LONG, n=1, max_new_tokens=5), asked(SHORT, max_new_tokens=2)]
-    for position, _ in made.serve(arriving(*wanted, every=1)):
+    wanted = [asked(LONG, n=1, max_new_tokens=5), asked(LONG + "y", n=1), asked(SHORT, max_new_tokens=2)]
+    for position, _ in made.serve(arriving(*wanted, every=0)):
         ended.append(position)
-    assert ended == [1, 0]
+    assert ended == [2, 0, 1], "nor for a second long one that came before it"
 
 
 @pytest.mark.parametrize("drafter", ["sibling+./draft", "ngram+trained"])
@@ -166,12 +172,12 @@ def test_the_share_of_a_prompt_is_a_tenth_at_least_and_lets_it_be_read_in_time(
 
 @given(st.lists(st.floats(0.001, 1), min_size=20, max_size=60), st.floats(0.1, 1))
 def test_turns_divide_the_time_by_the_share(pieces: list[float], share: float) -> None:
-    turns, read_s, others_s = ReadingTurns(), 0.0, 0.0
+    shared, read_s, others_s = ReadingTurns(), 0.0, 0.0
     for seconds in pieces:
-        if turns.is_due:
-            turns.record_chunk(seconds, share)
+        if shared.is_due:
+            shared.record_chunk(seconds, share)
             read_s += seconds
         else:
-            turns.record_others(seconds)
+            shared.record_others(seconds)
             others_s += seconds
     assert abs(others_s - read_s * (1 - share) / share) <= max(pieces) * max((1 - share) / share, 1)
