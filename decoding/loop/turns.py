@@ -5,7 +5,7 @@ from __future__ import annotations
 # The chunks of a prompt that are read without a round of the others between them.
 _CHUNKS_AT_ONCE = 16
 # The prompt gets as much time as any other request, but not less than this.
-_LEAST_SHARE = 0.1
+_LEAST_SHARE = 0.05
 # It is read within this share of the time that its request has left, if the others can wait for as long.
 _SHARE_OF_TIME_LEFT = 0.5
 
