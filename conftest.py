@@ -166,7 +166,7 @@ def _compile_each_statement_once() -> None:
 def pytest_collection_finish() -> None:
     """Keep imported objects out of garbage collections and collect less often: a tenth of the pages' tests' time."""
     gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
+    gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_unconfigure() -> None:

@@ -47,7 +47,7 @@ class Comparison:
 def mcnemar(wins: int, losses: int) -> float:
     """Exact two-sided p-value of `wins` against `losses` among the tasks on which two runs differ; 1 for none.
 
-    scipy and statsmodels give the same p, but importing them takes a second or more.
+    scipy gives the same p, but importing it takes a second.
     """
     if wins < 0 or losses < 0:
         raise MetricError("McNemar: wins and losses are counts, they cannot be negative")

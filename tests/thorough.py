@@ -17,6 +17,13 @@ def quick_first(every: Iterable[Any], quick: Collection[Any]) -> list[Any]:
     return [one if one in quick else _as_thorough(one) for one in every]
 
 
+def scale_examples(n: int) -> int:
+    """Return how many of `n` examples Hypothesis draws in this run: half of them in one without thorough tests."""
+    from hypothesis import settings
+
+    return n * settings.default.max_examples // 100
+
+
 def _as_thorough(case: Any) -> Any:
     if hasattr(case, "marks"):  # a pytest.param, itself a tuple
         return pytest.param(*case.values, marks=[*case.marks, pytest.mark.thorough], id=case.id)

@@ -7,6 +7,7 @@ import torch
 
 from decoding.checks import calibration
 from decoding.request import Request, SamplingParams
+from tests.thorough import thorough
 
 PROMPT = "def add(a, b):\n    return a + b\n" * 3
 
@@ -16,7 +17,7 @@ def texts(engine):
     return [(s.token_ids, s.logprobs) for s in engine.generate(request).samples]
 
 
-@pytest.mark.parametrize("drafter", ["none", "sibling", "./draft"])
+@pytest.mark.parametrize("drafter", [thorough("none"), thorough("sibling"), "./draft"])
 def test_texts_and_random_state_are_the_same_after_a_calibration(engine, drafter):
     engine = engine(drafter=drafter, draft_length="fixed:4")
     before, state = texts(engine), torch.get_rng_state()

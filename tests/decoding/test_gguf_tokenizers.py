@@ -16,6 +16,7 @@ from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
 
 from decoding.models import conversion
+from tests.thorough import scale_examples
 
 CORPUS = [
     "café naïve größe é ñ 😀 👨‍👩‍👧 日本語 한국어 привет",
@@ -25,6 +26,7 @@ LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
 )
+
 QWEN2 = LLAMA3.replace("{1,3}", "")
 SEED = LLAMA3.replace("{1,3}", "{1}").replace(r"[^\s\p{L}\p{N}]+[\r\n]*", r"[^\s\p{L}\p{N}\r\n]+")
 ORIGINALS = {
@@ -107,7 +109,7 @@ def test_accents_emoji_and_a_decomposed_accent_have_the_originals_ids(pair):
         assert ours.encode(text, add_special_tokens=False).ids == theirs.encode(text, add_special_tokens=False).ids
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scale_examples(300), deadline=None)
 @given(text=TEXTS)
 def test_every_text_has_the_originals_ids_and_comes_back(pair, text):
     theirs, ours = pair

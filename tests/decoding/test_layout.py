@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from decoding.attention.ragged import MaskStore, attend_by_pytorch
 from decoding.memory.layout import Layout
 from decoding.memory.pages import PagePool
+from tests.thorough import scale_examples
 
 CPU = torch.device("cpu")
 SCALE = 0.3
@@ -47,7 +48,7 @@ def attended(
     return attend_by_pytorch(queries[0].transpose(0, 1), keys, values, layout, MaskStore(), SCALE)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=scale_examples(60))
 @given(rows=st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), min_size=1, max_size=6))
 def test_each_token_attends_to_its_own_row_up_to_itself(rows: list[tuple[int, int]]) -> None:
     lens, counts = [length for length, _ in rows], [count for _, count in rows]

@@ -16,6 +16,7 @@ from decoding.memory.cache import RaggedCache
 from decoding.memory.pages import OutOfPagesError, PagePool
 from decoding.memory.store import KVStore, MemoryNeed
 from tests.decoding.conftest import held
+from tests.thorough import scale_examples
 
 CPU = torch.device("cpu")
 TOKEN_BYTES = 2 * 4  # a key and a value, one number of four bytes each
@@ -196,7 +197,7 @@ class RowsOfLongPages(Rows):
     page_size = 16
 
 
-quick = settings(deadline=None, max_examples=25, stateful_step_count=20)
+quick = settings(deadline=None, max_examples=scale_examples(25), stateful_step_count=20)
 TestRows = Rows.TestCase
 TestRows.settings = quick
 TestRowsOfLongPages = RowsOfLongPages.TestCase

@@ -17,6 +17,7 @@ from decoding.acceptance.noise import Role, compute_sample_seed, draw_gumbel
 from decoding.acceptance.rule import Positions
 from decoding.acceptance.sampling import compute_raw_logprobs, to_distribution, to_distributions
 from decoding.request import SamplingParams
+from tests.thorough import scale_examples
 
 
 def dense(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
@@ -32,7 +33,7 @@ def dense(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
     return torch.zeros_like(p).scatter(1, order, p / p.sum(dim=1, keepdim=True))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=scale_examples(60))
 @given(
     seed=st.integers(0, 10_000),
     spread=st.sampled_from([0.1, 1.0, 4.0, 12.0]),

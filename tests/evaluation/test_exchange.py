@@ -20,6 +20,7 @@ from evaluation import dataset_files, exchange
 from evaluation.datasets import Task
 from evaluation.exchange import ExchangeError, ExportFormat, format_lines
 from evaluation.extraction import extract
+from tests.thorough import scale_examples
 
 FIELDS = {
     **dict.fromkeys(("run_id", "task_id", "raw", "program", "extraction", "finish_reason"), str),
@@ -196,7 +197,7 @@ def test_an_unknown_form_and_a_foreign_task_are_refused() -> None:
         list(format_lines([RECORDS[0] | {"task_id": "X/0"}], "human-eval", HUMANEVAL, FIELDS))
 
 
-@settings(max_examples=60)
+@settings(max_examples=scale_examples(60))
 @given(raw=st.text(), finished_s=st.none() | st.floats(0, 600), n_tokens=st.integers(0, 9999))
 def test_any_text_comes_back_as_it_was(raw: str, finished_s: float | None, n_tokens: int) -> None:
     was = record("HumanEval/0", 0, raw, finished_s=finished_s, n_tokens=n_tokens)

@@ -18,6 +18,7 @@ from evaluation.datasets import Task
 from evaluation.extraction import MAX_CHARS, MAX_READ, VERSION, extract
 from evaluation.prompting import MODES
 from evaluation.source import compile_error, list_defined_names, parse
+from tests.thorough import scale_examples
 
 HUMANEVAL = dataset_files.load_bundled_dataset("humaneval")
 
@@ -277,7 +278,7 @@ fragments = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scale_examples(150), deadline=None)
 @given(raw=st.text() | st.lists(fragments, max_size=25).map("".join), mode=st.sampled_from(MODES))
 def test_no_text_makes_it_raise(raw: str, mode: str) -> None:
     for task in (ADD, Task("M/0", '"""Sum."""\n', "add", "", ""), Task("S/0", "def add(xs): return ", "add", "", "")):
@@ -285,7 +286,7 @@ def test_no_text_makes_it_raise(raw: str, mode: str) -> None:
         assert (result.how == "empty") == (not result.program)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scale_examples(100), deadline=None)
 @given(before=st.text(alphabet="abc'\"`(:#\n "), after=st.text(alphabet="abc'\"`(:#\n "))
 def test_a_fenced_function_survives_prose_around_it(before: str, after: str) -> None:
     raw = f"{before}\n```python\ndef add(xs):\n    return sum(xs)\n```\n{after}"

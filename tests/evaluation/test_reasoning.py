@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from evaluation.datasets import Task
 from evaluation.extraction import extract
 from evaluation.normalization import extract_answer_text
+from tests.thorough import scale_examples
 
 SPLIT = Task("T/0", "def answer(text):\n", "answer", "def check(c):\n    assert c('a</think> b') == 'b'\n", "")
 CODE = '    return text.split("</think>")[-1].strip()\n'
@@ -145,7 +146,7 @@ STATEMENTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scale_examples(300), deadline=None)
 @given(st.lists(STATEMENTS, min_size=1, max_size=6))
 def test_any_program_without_thoughts_is_unchanged(statements):
     program = "def f(x, y):\n" + "".join(statements)

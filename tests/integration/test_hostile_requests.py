@@ -132,8 +132,8 @@ def test_no_depth_of_json_makes_a_fault(client, path):
     ("path", "model", "base"),
     [
         ("/api/v1/runs", RunSpec, {"target": "smollm2-135m", "limit": 1}),
-        ("/api/v1/complete", CompletionSpec, {"target": "smollm2-135m", "prompt": "x"}),
-        ("/v1/completions", CompletionRequest, {"model": "smollm2-135m", "prompt": "x", "stream": True}),
+        thorough("/api/v1/complete", CompletionSpec, {"target": "smollm2-135m", "prompt": "x"}),
+        thorough("/v1/completions", CompletionRequest, {"model": "smollm2-135m", "prompt": "x", "stream": True}),
         ("/v1/chat/completions", ChatRequest, {"model": "smollm2-135m", "messages": [HELLO], "stream": True}),
     ],
 )
@@ -176,7 +176,7 @@ def test_no_nested_value_makes_a_fault(client, monkeypatch, path, field):
     ("path", "names"),
     [
         ("/runs/new", RunSpec.model_fields),
-        ("/complete", CompletionSpec.model_fields),
+        thorough("/complete", CompletionSpec.model_fields),
         ("/tokens", ["name", "scope"]),
         ("/login", ["name", "password", "next"]),
     ],

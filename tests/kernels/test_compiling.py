@@ -15,7 +15,6 @@ from tests.kernels import compiling
 
 pytest.importorskip("triton")
 
-QUICK = ("attend, 5 tokens", "accept, maximal, model", "bytes, 8 tokens")
 # Bytes that a launch may spill, registers of a thread (16, 8 or 6 programs of 128 threads then fit a multiprocessor),
 # and bytes of shared memory: two programs fit an H100 or B200, one an A100.
 SPILLED = {
@@ -32,11 +31,12 @@ REGISTERS |= {"byte_matmul": 160, "quantize_rows": 64}
 SHARED = {80: 128 * 1024, 90: 113 * 1024, 100: 113 * 1024}
 
 
-def compile_kernels(folder: Path, names: tuple[str, ...], architectures: str) -> list[dict[str, Any]]:
-    """Compiles in a process of its own, because this one has Triton's interpreter; checks the bounds."""
+@pytest.mark.thorough
+def test_every_kernel_compiles_for_every_architecture_within_its_bounds(tmp_path: Path) -> None:
+    """In a process of its own, because this one has Triton's interpreter."""
     own = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    own |= {"TRITON_CACHE_DIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, compiling.__file__, architectures, *names]
+    own |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, compiling.__file__, "80,90,100", *compiling.LAUNCHES]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=own)
     if compiling.NO_COMPILER in done.stderr:
         pytest.skip(done.stderr.strip())
@@ -46,24 +46,8 @@ def compile_kernels(folder: Path, names: tuple[str, ...], architectures: str) ->
         assert one["spilled"] <= SPILLED.get(one["launch"], 0), one
         assert one["registers"] <= REGISTERS.get(one["launch"], REGISTERS[one["kernel"]]), one
         assert one["shared"] <= SHARED[one["architecture"]], one
-    return found
-
-
-def test_representative_kernels_compile_for_an_h100_within_their_bounds(tmp_path: Path) -> None:
-    check_products(compile_kernels(tmp_path, QUICK, "90"))
-
-
-def check_products(found: list[dict[str, Any]]) -> None:
-    """How an H100 multiplies matrices; bytes are summed in one order whatever the number of tokens."""
-    hopper = [one for one in found if one["architecture"] == 90]
-    assert {one["product"] for one in hopper if one["kernel"] == "byte_matmul"} == {"mma.sync"}
-    products = {one["launch"]: one["product"] for one in hopper if one["kernel"] == "attend"}
-    assert products["attend, 5 tokens"] == "mma.sync"
-    assert products.get("attend, 16 tokens", "wgmma") == "wgmma"
-
-
-@pytest.mark.thorough
-def test_every_kernel_compiles_for_every_architecture_within_its_bounds(tmp_path: Path) -> None:
-    found = compile_kernels(tmp_path, tuple(compiling.LAUNCHES), "80,90,100")
-    check_products(found)
     assert {one["kernel"] for one in found} == set(REGISTERS) - set(compiling.LAUNCHES)
+    hopper = [one for one in found if one["architecture"] == 90]
+    products = {one["launch"]: one["product"] for one in hopper if one["kernel"] == "attend"}
+    assert (products["attend, 5 tokens"], products["attend, 16 tokens"]) == ("mma.sync", "wgmma")
+    assert {one["product"] for one in hopper if one["kernel"] == "byte_matmul"} == {"mma.sync"}, "sums in one order"

@@ -18,6 +18,7 @@ from kernels.availability import KernelError
 from kernels.check import build_pool, shuffle_pages
 from kernels.native_attention import attend_native, write_kv
 from kernels.rows import RaggedRows
+from tests.thorough import scale_examples
 
 CPU = torch.device("cpu")
 DTYPES = [torch.bfloat16, torch.float32]
@@ -56,7 +57,7 @@ def assert_like_the_reference(actual: torch.Tensor, q, k, v, rows, scale, window
     torch.testing.assert_close(actual.float(), exact, rtol=tolerance, atol=tolerance)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=scale_examples(60))
 @given(
     lengths=st.lists(st.tuples(AROUND_SPANS, st.integers(0, 40)), min_size=1, max_size=4),
     n_kv=st.integers(1, 3),
@@ -86,7 +87,7 @@ def test_each_token_gets_what_the_reference_gives_it(
     assert_like_the_reference(actual, q, k, v, rows, dim**-0.5, window, **features)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=scale_examples(40))
 @given(
     others=st.lists(st.tuples(AROUND_SPANS, st.integers(1, 40)), max_size=3),
     length=AROUND_SPANS,

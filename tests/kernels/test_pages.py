@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kernels import kv_scatter, native_attention, reference
 from kernels.registry import BACKENDS
 from kernels.rows import RaggedRows, find_slots
+from tests.thorough import scale_examples
 
 CPU = torch.device("cpu")
 FUNCTIONS = [name for name, backend in BACKENDS.items() if backend.function and name != "reference"]
@@ -74,21 +75,21 @@ def batches(draw: st.DrawFn, max_length: int = 150) -> Batch:
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if BACKENDS[name].needs_triton])
-@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=scale_examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batch=batches())
 def test_triton_kernels_read_the_pages_of_each_row(name: str, device: torch.device, batch: Batch) -> None:
     actual, expected = batch.run(name, device)
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=scale_examples(150))
 @given(batch=batches(max_length=400))
 def test_the_native_kernel_reads_the_pages_of_each_row(batch: Batch) -> None:
     actual, expected = batch.run("native", CPU)
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=scale_examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     page_size=PAGE_SIZES,
     data=st.data(),

@@ -15,6 +15,7 @@ from evaluation.extractor import Extractor
 from evaluation.formats import multipl_e
 from evaluation.languages import registry
 from tests.evaluation.languages.conftest import grader, toolchain_or_skip  # noqa: F401
+from tests.thorough import thorough
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -41,10 +42,11 @@ def verdicts(grader, programs):  # noqa: F811
     return [(found[position].status.value, found[position].trust.value) for position in range(len(programs))]
 
 
+@pytest.mark.parametrize("n_tasks", [1, thorough(None)], ids=["one", "all"])
 @pytest.mark.parametrize("language", registry.LANGUAGES)
-def test_right_passes_wrong_fails_and_an_exit_passes_but_shows_its_trust(grader, language):  # noqa: F811
+def test_right_passes_wrong_fails_and_an_exit_passes_but_shows_its_trust(grader, language, n_tasks):  # noqa: F811
     toolchain_or_skip(language)
-    rows = pairs(language)
+    rows = pairs(language)[:n_tasks]
     (first, record), *_ = rows
     programs = [(task.build_program(task.canonical_solution), task) for task, _ in rows]
     programs += [(first.build_program(record["wrong"]), first), (first.build_program(EXITS[language]), first)]

@@ -112,6 +112,7 @@ def test_a_database_that_dies_for_longer_than_a_lease_loses_no_sample(stack: Sta
     stack.assert_whole(run_id)
 
 
+@pytest.mark.thorough
 def test_runs_that_a_killed_web_process_accepted_are_worked(stack: Stack):
     accepted: list[str] = []
 
