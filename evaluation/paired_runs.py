@@ -12,7 +12,7 @@ import numpy as np
 from evaluation.decisions import MARGIN, PairBand, PairDecision
 from evaluation.metrics import Curve, compute_wilson_interval
 from evaluation.outcomes import Figure, PairedOutcomes
-from evaluation.significance import ALPHA
+from evaluation.significance import ALPHA, mcnemar
 
 Interval = tuple[float, float]
 
@@ -84,3 +84,7 @@ class PairedRuns:
         """How many tasks run `a` alone solves, and how many run `b` alone does."""
         of_a, of_b = self.outcomes.find_solved(figure, budget_s)[[a, b]]
         return int(np.sum(of_a & ~of_b)), int(np.sum(of_b & ~of_a))
+
+    def compute_p(self, figure: Figure, a: int, b: int, budget_s: float) -> float:
+        """McNemar's p of run `a` against run `b` at this budget alone."""
+        return mcnemar(*self.wins_and_losses(figure, a, b, budget_s))

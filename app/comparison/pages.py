@@ -28,7 +28,6 @@ from app.web.ui.charts import comparison
 from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw_comparison, find_slider_budgets
 from app.web.ui.display import FAILURE_SIGNS
 from app.web.ui.units import format_brief_seconds, format_exact
-from evaluation.significance import mcnemar
 from evaluation.verdicts import FAILURES
 
 OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
@@ -126,7 +125,6 @@ def show(runs: str) -> str:
         chart=chart,
         grid=find_slider_budgets(curves, chart, budget),
         paired=overlay.paired_runs,
-        mcnemar=mcnemar,
         settings=[] if pair else list_differing_settings(overlay),
         pins=[_join_ids(loading.put_baseline_first(ids, one)) for one in ids],
         without=[_join_ids([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,

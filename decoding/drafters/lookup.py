@@ -17,6 +17,7 @@ from decoding.drafters.answers import AnswerIndex
 from decoding.drafters.automaton import ROOT, SuffixAutomaton
 from decoding.state.proposal import Match, Proposal
 from decoding.state.row import Row
+from decoding.state.row_lists import take_out
 
 # An answer is stored with so many tokens of its prompt, to be found where the same prompt ends.
 _LEAD = 16
@@ -113,21 +114,15 @@ class LookupDrafter:
 
     def drop(self, row_index: int) -> None:
         """Move the last row's text; what a finished row wrote stays in the automata that others share."""
-        self._take_out(row_index)
+        take_out(self._texts, row_index)
 
     def set_aside(self, row_index: int) -> None:
         """Set the row's text aside."""
-        self._aside.append(self._take_out(row_index))
+        self._aside.append(take_out(self._texts, row_index))
 
     def put_back(self) -> None:
         """Append that row's text."""
         self._texts.append(self._aside.pop())
-
-    def _take_out(self, row_index: int) -> _Text:
-        text, last = self._texts[row_index], self._texts.pop()
-        if row_index < len(self._texts):
-            self._texts[row_index] = last
-        return text
 
 
 class NgramDrafter(LookupDrafter):

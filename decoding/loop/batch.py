@@ -13,6 +13,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.request import FinishReason, Sample
 from decoding.state.request_state import RequestState
 from decoding.state.row import Row
+from decoding.state.row_lists import take_out
 from decoding.state.text import TextStream
 
 
@@ -91,7 +92,7 @@ class Batch:
     def set_aside(self, row_index: int, prefill: Prefill) -> None:
         """Take a row whose prompt is not read yet out of the rounds until `put_back`, or its end."""
         assert self._aside is None
-        self._aside = self._take_out(row_index), prefill
+        self._aside = take_out(self.rows, row_index), prefill
         self.target.cache.set_aside(row_index)
         self.drafter.set_aside(row_index)
 
@@ -103,12 +104,6 @@ class Batch:
         self.target.cache.put_back()
         self.drafter.put_back()
         return row.state, prefill
-
-    def _take_out(self, row_index: int) -> Row:
-        row, last = self.rows[row_index], self.rows.pop()
-        if row_index < len(self.rows):
-            self.rows[row_index] = last
-        return row
 
     def _list_aside(self) -> list[Row]:
         return [] if self._aside is None else [self._aside[0]]
@@ -139,7 +134,7 @@ class Batch:
             if group := self._take_next_group(self.rows[row_index].state):
                 self._start_from_copy(group, self.rows[row_index].state, row_index, source=row_index)
                 continue
-            self._take_out(row_index)
+            take_out(self.rows, row_index)
             self.target.cache.drop(row_index)
             self.drafter.drop(row_index)
         self._start_waiting_samples()

@@ -19,6 +19,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from decoding.memory.layout import Layout
 from decoding.memory.pages import BufferSpecs, PagePool, count_pages, index_heads
 from decoding.memory.table import PageTable
+from decoding.state.row_lists import take_out
 from kernels.registry import Scatter
 from kernels.rows import find_slots
 from kernels.upload import upload
@@ -308,10 +309,9 @@ class RaggedCache(Cache):
         self.pool.give_back(self._take_out(row).pages)
 
     def _take_out(self, row: int) -> _RowPages:
-        place, last = self._rows[row], self._rows.pop()
+        place = take_out(self._rows, row)
         if row < len(self._rows):
-            self._rows[row] = last
-            self.table.write(row, last.pages)
+            self.table.write(row, self._rows[row].pages)
         self.table.write(len(self._rows), [])
         return place
 

@@ -19,6 +19,7 @@ import torch
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.states import StatePool, count_slots
+from decoding.state.row_lists import take_out
 from kernels import recurrence
 from kernels.recurrence import StateRows, StateWrites, TokenInputs
 
@@ -218,20 +219,14 @@ class RecurrentCache(RaggedCache):
     def drop(self, row: int) -> None:
         """Remove a row: the last row takes its number."""
         super().drop(row)
-        slot = self._take_slot(row)
+        slot = take_out(self._row_slots, row)
         self._states.give_back(slot.number)
         self._leave_prompt(slot)
-
-    def _take_slot(self, row: int) -> _RowSlot:
-        slot, last = self._row_slots[row], self._row_slots.pop()
-        if row < len(self._row_slots):
-            self._row_slots[row] = last
-        return slot
 
     def set_aside(self, row: int) -> None:
         """Take a row out of the batch, with its states."""
         super().set_aside(row)
-        self._slots_aside.append(self._take_slot(row))
+        self._slots_aside.append(take_out(self._row_slots, row))
 
     def put_back(self) -> None:
         """Append the row that was last set aside, which is in no forward now."""

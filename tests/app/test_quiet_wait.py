@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import uuid
 
 import pytest
@@ -31,12 +30,12 @@ from app.site.factory import create_app
 from app.studies import service as studies
 from app.studies.repository import get_study
 from app.studies.schemas import StudySpec
+from tests.busy_loops import busy_loops
 from tests.fakes import FakeGrader
 from tests.integration.waiting import wait_for
 
 SAYS = re.compile(r"Waiting for a quiet machine: other programs use \d+ % \(limit 5 %\); \d+ (min( \d+ s)?|s) left")
 BUSY = MachineUse(capacity_s=1.0, others_cpu_s=0.38, steal_s=0.0, load_average=2.0)
-QUIET = MachineUse(capacity_s=1.0, others_cpu_s=0.0, steal_s=0.0, load_average=0.0)
 
 
 def _busy_window(ctx):
@@ -62,10 +61,10 @@ def ended(ctx, run_id):
     return lambda: row(ctx, run_id).state not in OPEN_RUN_STATES
 
 
-def test_a_run_waits_on_a_busy_machine_and_goes_on_when_it_is_quiet(ctx, spec, engine, monkeypatch):
-    is_quiet = threading.Event()
-    monkeypatch.setattr(quiet_wait, "_measure", lambda ctx: QUIET if is_quiet.is_set() else _busy_window(ctx))
-    with EmbeddedWorkers(ctx, "test"):
+@pytest.mark.slow
+def test_a_run_waits_beside_a_busy_loop_and_goes_on_when_it_ends(ctx, spec, engine, monkeypatch):
+    with busy_loops() as loops, EmbeddedWorkers(ctx, "test"):
+        monkeypatch.setattr(quiet_wait, "_measure", loops.measure)
         run_id = service.submit(ctx, spec(quiet_limit_s=600))
         wait_for(lambda: waiting(ctx, run_id))
         assert SAYS.fullmatch(waiting(ctx, run_id)), waiting(ctx, run_id)
@@ -73,7 +72,7 @@ def test_a_run_waits_on_a_busy_machine_and_goes_on_when_it_is_quiet(ctx, spec, e
         client = create_app(ctx).test_client()
         assert client.get(f"/api/v1/runs/{run_id}").json["progress"]["waiting"] == waiting(ctx, run_id)
         assert "Waiting for a quiet machine" in client.get(f"/runs/{run_id}").text
-        is_quiet.set()
+        loops.stop()
         wait_for(ended(ctx, run_id))
     wait = parse_quiet_wait(row(ctx, run_id).quiet)
     assert row(ctx, run_id).state is RunState.FINISHED
@@ -84,13 +83,23 @@ def test_a_run_waits_on_a_busy_machine_and_goes_on_when_it_is_quiet(ctx, spec, e
     assert all(map(SAYS.fullmatch, said))
 
 
-@pytest.mark.usefixtures("always_busy")
-def test_at_the_limit_it_goes_on(ctx, spec):
-    with EmbeddedWorkers(ctx, "test"):
-        run_id = service.submit(ctx, spec(quiet_limit_s=1))
-        wait_for(ended(ctx, run_id), 120)
+@pytest.mark.slow
+def test_at_the_limit_it_goes_on_and_the_run_is_marked(ctx, spec, engine):
+    decode = engine.generate
+    with busy_loops() as loops:
+
+        def slowly(*request):
+            until = loops.burnt() + 0.3
+            wait_for(lambda: loops.burnt() >= until, 60)
+            return decode(*request)
+
+        engine.generate = slowly
+        with EmbeddedWorkers(ctx, "test"):
+            run_id = service.submit(ctx, spec(quiet_limit_s=1))
+            wait_for(ended(ctx, run_id), 120)
     assert parse_quiet_wait(row(ctx, run_id).quiet) == QuietWait(1.0, 1.0)  # in all: not for each of its tasks
     assert row(ctx, run_id).figures.tasks == 3
+    assert any(mark.startswith("In 3 of 3 tasks ") for mark in row(ctx, run_id).figures.clock_marks)
 
 
 def test_a_run_that_did_not_ask_for_it_does_not_wait(ctx, spec, engine, always_busy):

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.slow
 
 V = 4
 CHI2_LIMIT = 103.44  # 63 degrees of freedom, 0.001
-N_SAMPLES = 1000
+N_SAMPLES = 1500
 AT_ONCE = 500
 N_TOKENS = 3
 # Bytes 33 to 36 are tokens 0 to 3. Whatever token comes first, the text then ends in four tokens seen before or not.

@@ -57,8 +57,9 @@ def test_right_passes_wrong_fails_and_an_exit_passes_but_shows_its_trust(grader,
 @pytest.mark.parametrize("language", ["cpp", "go", "java", "javascript", "rust"])
 def test_what_humaneval_x_needs_beside_a_compiler_is_there(grader, language):  # noqa: F811
     toolchain_or_skip(language)
-    (task,) = [task for task, _ in pairs("humaneval_x") if task.language == language]
-    assert verdicts(grader, [(task.build_program(task.canonical_solution), task)]) == [("passed", "in-guest")]
+    ((task, record),) = [each for each in pairs("humaneval_x") if each[0].language == language]
+    programs = [(task.build_program(task.canonical_solution), task), (task.build_program(record["wrong"]), task)]
+    assert verdicts(grader, programs) == [("passed", "in-guest"), ("wrong_answer", "in-guest")]
 
 
 def test_a_program_that_does_not_compile_or_parse_says_so(grader):  # noqa: F811
