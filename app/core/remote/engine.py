@@ -206,30 +206,24 @@ class RemoteEngine:
             raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
         path, _, _ = get_request_form(request.prompt)
         self._path = CHAT_PATH if path == CHAT_PATH else COMPLETIONS_PATH
+        if path == COMPLETIONS_PATH and not self._profile.has_completions:
+            raise RequestError("prompt_mode is 'completion': this server takes conversations only, use chat")
         async with ServerConnection(self._target) as server:
-            profile = self._profile.get_dialect(path)
-            if not self._profile.has_completions and path == COMPLETIONS_PATH:
-                raise RequestError("prompt_mode is 'completion': this server takes conversations only, use chat")
             before = await read_counters(server) if is_alone and self._profile.facts.has_counters else {}
             clock = Clock(request.budget_s, request.waited_s)
-            exchanges = _plan_exchanges(server, profile, request, clock)
-            await _receive(exchanges, clock, on_update, should_cancel)
-            if len(exchanges) < request.n and _is_refused(exchanges[0]):
-                # Some take n only up to a limit, or not with temperature 0.
-                profile = replace(profile, takes_n=False)
-                exchanges = _plan_exchanges(server, profile, request, clock)
-                await _receive(exchanges, clock, on_update, should_cancel)
+            dialect = self._profile.get_dialect(path)
+            exchanges, dialect = await _fetch_samples(server, dialect, request, clock, on_update, should_cancel)
             after = await read_counters(server) if before else {}
-        counters = {name: after.get(name, count) - count for name, count in before.items()}
         has_begun = any(exchange.has_begun for exchange in exchanges)
         _raise_or_log_faults(exchanges, has_begun=has_begun)
         if self._count_tokens is not None:
             for receiver in chain.from_iterable(exchange.receivers for exchange in exchanges):
                 receiver.sample.n_counted = self._count_tokens(receiver.sample.text)
+        counters = {name: after.get(name, count) - count for name, count in before.items()}
         completion = _summarize(exchanges, counters)
         if completion.waited_s > request.waited_s and not has_begun:
             log.warning("another server was too busy until the deadline", endpoint=server.address)
-        self._profile = replace(self._profile, chat=profile) if path == CHAT_PATH else profile
+        self._profile = replace(self._profile, chat=dialect) if path == CHAT_PATH else dialect
         _announce(exchanges, clock, on_update)
         return completion
 
@@ -237,6 +231,24 @@ class RemoteEngine:
 async def _probe(target: RemoteTarget) -> ServerProfile:
     async with asyncio.timeout(PROBE_S), ServerConnection(target) as server:
         return await probe_server(server)
+
+
+async def _fetch_samples(
+    server: ServerConnection,
+    profile: ServerProfile,
+    request: Request,
+    clock: Clock,
+    on_update: OnUpdate | None,
+    should_cancel: ShouldCancel | None,
+) -> tuple[list[Exchange], ServerProfile]:
+    """(exchanges that have ended, profile by which the server took them)."""
+    exchanges = _plan_exchanges(server, profile, request, clock)
+    await _receive(exchanges, clock, on_update, should_cancel)
+    if len(exchanges) < request.n and _is_refused(exchanges[0]):
+        # Some take n only up to a limit, or not with temperature 0.
+        per_sample = replace(profile, takes_n=False)
+        return await _fetch_samples(server, per_sample, request, clock, on_update, should_cancel)
+    return exchanges, profile
 
 
 def _raise_or_log_faults(exchanges: Sequence[Exchange], *, has_begun: bool) -> None:
@@ -251,13 +263,11 @@ def _raise_or_log_faults(exchanges: Sequence[Exchange], *, has_begun: bool) -> N
 def _plan_exchanges(server: ServerConnection, profile: ServerProfile, request: Request, clock: Clock) -> list[Exchange]:
     """The requests that make the samples: one, or one for each sample."""
     path, _, _ = get_request_form(request.prompt)
-    if not profile.needs_request_per_sample(request.stop, path):
-        receivers = [SampleReceiver(request, i, request.seed) for i in range(request.n)]
-        return [Exchange(server, profile, request, clock, receivers)]
-    return [
-        Exchange(server, profile, request, clock, [SampleReceiver(request, i, derive_seed(request.seed, i))])
-        for i in range(request.n)
-    ]
+    if profile.needs_request_per_sample(request.stop, path):
+        groups = [[SampleReceiver(request, i, derive_seed(request.seed, i))] for i in range(request.n)]
+    else:
+        groups = [[SampleReceiver(request, i, request.seed) for i in range(request.n)]]
+    return [Exchange(server, profile, request, clock, receivers) for receivers in groups]
 
 
 def derive_seed(seed: int, index: int) -> int:
