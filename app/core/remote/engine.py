@@ -211,8 +211,12 @@ class RemoteEngine:
         async with ServerConnection(self._target) as server:
             before = await read_counters(server) if is_alone and self._profile.facts.has_counters else {}
             clock = Clock(request.budget_s, request.waited_s)
-            dialect = self._profile.get_dialect(path)
-            exchanges, dialect = await _fetch_samples(server, dialect, request, clock, on_update, should_cancel)
+            probed = self._profile.get_dialect(path)
+            for profile in (probed, replace(probed, takes_n=False)):
+                exchanges = _plan_exchanges(server, profile, request, clock)
+                await _receive(exchanges, clock, on_update, should_cancel)
+                if len(exchanges) == request.n or not _is_refused(exchanges[0]):
+                    break  # else once more: some take n only up to a limit, or not with temperature 0
             after = await read_counters(server) if before else {}
         has_begun = any(exchange.has_begun for exchange in exchanges)
         _raise_or_log_faults(exchanges, has_begun=has_begun)
@@ -223,7 +227,7 @@ class RemoteEngine:
         completion = _summarize(exchanges, counters)
         if completion.waited_s > request.waited_s and not has_begun:
             log.warning("another server was too busy until the deadline", endpoint=server.address)
-        self._profile = replace(self._profile, chat=dialect) if path == CHAT_PATH else dialect
+        self._profile = replace(self._profile, chat=profile) if path == CHAT_PATH else profile
         _announce(exchanges, clock, on_update)
         return completion
 
@@ -231,24 +235,6 @@ class RemoteEngine:
 async def _probe(target: RemoteTarget) -> ServerProfile:
     async with asyncio.timeout(PROBE_S), ServerConnection(target) as server:
         return await probe_server(server)
-
-
-async def _fetch_samples(
-    server: ServerConnection,
-    profile: ServerProfile,
-    request: Request,
-    clock: Clock,
-    on_update: OnUpdate | None,
-    should_cancel: ShouldCancel | None,
-) -> tuple[list[Exchange], ServerProfile]:
-    """(exchanges that have ended, profile by which the server took them)."""
-    exchanges = _plan_exchanges(server, profile, request, clock)
-    await _receive(exchanges, clock, on_update, should_cancel)
-    if len(exchanges) < request.n and _is_refused(exchanges[0]):
-        # Some take n only up to a limit, or not with temperature 0.
-        per_sample = replace(profile, takes_n=False)
-        return await _fetch_samples(server, per_sample, request, clock, on_update, should_cancel)
-    return exchanges, profile
 
 
 def _raise_or_log_faults(exchanges: Sequence[Exchange], *, has_begun: bool) -> None:
