@@ -119,8 +119,5 @@ def _list_in_guest(f: Figures) -> list[tuple[str, str]]:
     if found is None:
         return []
     # Unknown for runs that ended before they were counted.
-    without = (
-        f"Pass@First {format_percent(f.pass_first_proxy, f.tasks)}, Pass@All "
-        f"{format_percent(f.pass_all_proxy, f.tasks)}"
-    )
-    return [("trust", found), ("without those passes", without)]
+    first, every = (format_percent(share, f.tasks) for share in (f.pass_first_proxy, f.pass_all_proxy))
+    return [("trust", found), ("without those passes", f"Pass@First {first}, Pass@All {every}")]
