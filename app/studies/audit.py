@@ -240,14 +240,8 @@ def _load_texts(session: Session, run_id: uuid.UUID) -> Mapping[Key, _StoredText
 
 
 def _build_decoding(decoding: str, found: AuditedDecoding) -> DecodingAudit:
-    shared = [name for name in DecodingAudit.model_fields if hasattr(found, name)]
-    return DecodingAudit(
-        decoding=decoding,
-        texts=found.n_texts,
-        on_more_likely=found.more_likely[0],
-        off_more_likely=found.more_likely[1],
-        **{name: getattr(found, name) for name in shared},
-    )
+    on, off = found.more_likely
+    return DecodingAudit.from_row(found, decoding=decoding, texts=found.n_texts, on_more_likely=on, off_more_likely=off)
 
 
 def _list_differing(
