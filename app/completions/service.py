@@ -146,8 +146,7 @@ def find_entry_point(spec: CompletionSpec) -> str:
     if spec.language == PYTHON:
         return str((_DEF.findall(spec.prompt) or [""])[-1])
     opened = _BRACE_FUNCTION.search(spec.prompt[-MAX_HEAD:])
-    names = [] if opened is None else [name for name in opened.groups() if name]
-    return names[0] if names else ""
+    return "" if opened is None else opened[1] or opened[2]
 
 
 def restore_typed_test(task: Task) -> str:
