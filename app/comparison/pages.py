@@ -65,11 +65,6 @@ def list_differing_settings(overlay: Overlay) -> list[tuple[str, list[str]]]:
     ]
 
 
-def choose_opening_budget(overlay: Overlay) -> float:
-    """The budget at which a page opens."""
-    return comparison.choose_opening_budget(overlay.paired_runs.curves, overlay.max_budget_s)
-
-
 bp = Blueprint("overlay", __name__)
 
 CELLS_SHOWN = 2000  # of the matrix: 164 tasks of HumanEval and 12 runs in one page below 200 kB
@@ -212,7 +207,8 @@ def _parse_budget(errors: list[str], overlay: Overlay | None = None) -> float | 
 
 def _choose_budget(overlay: Overlay, errors: list[str]) -> float:
     """The budget (seconds) that the address names, at most the shortest of the runs; without one the usual one."""
-    return min(_parse_budget(errors, overlay) or choose_opening_budget(overlay), overlay.max_budget_s)
+    asked_s, max_s = _parse_budget(errors, overlay), overlay.max_budget_s
+    return min(asked_s or comparison.choose_opening_budget(overlay.paired_runs.curves, max_s), max_s)
 
 
 def _build_frame(overlay: Overlay, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
