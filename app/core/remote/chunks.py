@@ -147,10 +147,9 @@ def _parse_choice(choice: Any) -> ChoiceDelta | None:
     part = delta if isinstance(delta, dict) else choice
     index, reason = choice.get("index"), choice.get("finish_reason")
     text = part.get("content") if part is delta else part.get("text")
-    if not isinstance(text, str | None):
-        raise RemoteServerError(f"sends a choice whose text is {type(text).__name__}, not a text")
-    if not isinstance(reason, str | None):
-        raise RemoteServerError(f"sends a choice whose finish_reason is {type(reason).__name__}, not a text")
+    for name, value in (("text", text), ("finish_reason", reason)):
+        if not isinstance(value, str | None):
+            raise RemoteServerError(f"sends a choice whose {name} is {type(value).__name__}, not a text")
     if not isinstance(index, int) or isinstance(index, bool):
         return None
     tokens, is_usable = _parse_logprobs(choice.get("logprobs"))
