@@ -6,15 +6,14 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from importlib import metadata
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import structlog
 
-from app.core.remote.chunks import RemoteServerError
+from app.core.remote.chunks import RemoteServerError, Usage
 from app.core.remote.connection import RequestRefusedError, ServerConnection
 from app.core.remote.dialects import (
     RemoteInfillFormat,
@@ -220,11 +219,8 @@ class RemoteEngine:
             after = await read_counters(server) if before else {}
         has_begun = any(exchange.has_begun for exchange in exchanges)
         _raise_or_log_faults(exchanges, has_begun=has_begun)
-        if self._count_tokens is not None:
-            for receiver in chain.from_iterable(exchange.receivers for exchange in exchanges):
-                receiver.sample.n_counted = self._count_tokens(receiver.sample.text)
         counters = {name: after.get(name, count) - count for name, count in before.items()}
-        completion = _summarize(exchanges, counters)
+        completion = _summarize(exchanges, counters, self._count_tokens)
         if completion.waited_s > request.waited_s and not has_begun:
             log.warning("another server was too busy until the deadline", endpoint=server.address)
         self._profile = replace(self._profile, chat=profile) if path == CHAT_PATH else profile
@@ -296,27 +292,28 @@ def _announce(exchanges: Sequence[Exchange], clock: Clock, on_update: OnUpdate |
         on_update([receiver.build_update(now_s) for receiver in changed])
 
 
-def _summarize(exchanges: Sequence[Exchange], counters: Mapping[str, float]) -> Completion:
+def _summarize(
+    exchanges: Sequence[Exchange], counters: Mapping[str, float], count_tokens: TokenCounter | None
+) -> Completion:
     """The samples and times. `counters` is how much the server's counters rose; what the answers say of
     themselves takes precedence, because others may use the server too."""
-    samples: list[Sample] = [receiver.sample for exchange in exchanges for receiver in exchange.receivers]
+    samples = [receiver.sample for exchange in exchanges for receiver in exchange.receivers]
+    if count_tokens is not None:
+        for sample in samples:
+            sample.n_counted = count_tokens(sample.text)
     ended_s = max(sample.finished_s or 0.0 for sample in samples)
     # The wait for a server that is too busy is the user's, and not the model's. One that the deadline ended is known
     # only after its samples have ended.
     waited_s = min(ended_s, *(exchange.waited_s for exchange in exchanges))
     wall_s = max(ended_s - waited_s, 0.0)
     prefill_s = min((s.first_token_s - waited_s for s in samples if s.first_token_s is not None), default=wall_s)
-    usages = [exchange.usage for exchange in exchanges if exchange.usage is not None]
     _assign_drafts(exchanges, samples, counters)
-    cached = next((usage.cached_tokens for usage in usages if usage.cached_tokens is not None), None)
+    usage = reduce(Usage.fill_unknown, (exchange.usage for exchange in exchanges), Usage())
+    cached = usage.cached_tokens
+    if cached is None and "cached" in counters:
+        cached = int(counters["cached"])
     return Completion(
-        samples,
-        next((usage.prompt_tokens for usage in usages if usage.prompt_tokens is not None), 0),
-        [],
-        prefill_s,
-        wall_s,
-        cached_tokens=int(counters["cached"]) if cached is None and "cached" in counters else cached,
-        waited_s=waited_s,
+        [*samples], usage.prompt_tokens or 0, [], prefill_s, wall_s, cached_tokens=cached, waited_s=waited_s
     )
 
 
