@@ -72,7 +72,7 @@ _MUTABLE: dict[Any, Any] = {  # how content is read, and put into an empty objec
 }
 _EXTRA: dict[Any, Any] = {
     collections.deque: collections.deque.maxlen,
-    collections.defaultdict: collections.defaultdict.default_factory,
+    collections.defaultdict: vars(collections.defaultdict)["default_factory"],
 }
 _IMMUTABLE: dict[Any, Any] = {  # the arguments that make it
     tuple: lambda value: (tuple(tuple.__iter__(value)),),
