@@ -94,34 +94,45 @@ def find_async_use(tree: ast.Module, prompt: ast.Module, entry_point: str) -> st
 
 def find_own_type_use(tree: ast.Module, prompt: ast.Module, candidate: set[str], names: InterpreterNames) -> str | None:
     """Objects of the candidate's classes, and functions that it returns, cannot leave the guest."""
-    exceptions = set(names.exceptions - _QUIET)
+    if own := _find_class(prompt, names.exceptions - _QUIET):
+        return f"the prompt defines the class {own}"
     arrays = _OF_ARRAYS if "numpy" in _iterate_imports(tree) else frozenset()
-    attributes = (names.attributes - _UNSENDABLE_ATTRIBUTES) | arrays
-    for node in ast.walk(prompt):
-        if isinstance(node, ast.ClassDef):
-            if not any(isinstance(base, ast.Name) and base.id in exceptions for base in node.bases):
-                return f"the prompt defines the class {node.name}"
-            exceptions.add(node.name)
+    sendable = (names.attributes - _UNSENDABLE_ATTRIBUTES) | arrays
     results = _find_result_names(tree, candidate)
     maybe = results | {argument.arg for node in ast.walk(tree) for argument in _list_parameters(node)}
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr not in attributes and _is_mentioning(node.value, maybe):
-            return f"the test uses an attribute that no plain value has ({node.attr})"
-        if isinstance(node, ast.Call) and _is_result(node.func, results, candidate):
+        if any(_is_result(part, results, candidate) for part in _list_called(node)):
             return "the test calls what the candidate returned"
-        if _is_call(node, "map", "filter", "reduce") and any(
-            _is_result(argument, results, candidate)
-            for argument in node.args[:1]  # type: ignore[attr-defined]
-        ):
-            return "the test calls what the candidate returned"
-        if isinstance(node, ast.keyword) and node.arg == "key" and _is_result(node.value, results, candidate):
-            return "the test calls what the candidate returned"
-        if isinstance(node, ast.Name) and node.id in _ITERATORS and id(node) not in called:
-            return f"the test asks whether a value is a {node.id}"
-        if isinstance(node, ast.FunctionDef) and any(_is_mentioning(each, candidate) for each in node.decorator_list):
-            return "the test passes a function or class to the candidate"
+        match node:
+            case ast.Attribute(value=value, attr=name) if name not in sendable and _is_mentioning(value, maybe):
+                return f"the test uses an attribute that no plain value has ({name})"
+            case ast.Name(id=name) if name in _ITERATORS and id(node) not in called:
+                return f"the test asks whether a value is a {name}"
+            case ast.FunctionDef(decorator_list=parts) if any(_is_mentioning(part, candidate) for part in parts):
+                return "the test passes a function or class to the candidate"
     return None
+
+
+def _find_class(tree: ast.Module, exceptions: Set[str]) -> str | None:
+    """The name of a class that is not derived from one of these exceptions."""
+    known = set(exceptions)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            if not any(isinstance(base, ast.Name) and base.id in known for base in node.bases):
+                return node.name
+            known.add(node.name)
+    return None
+
+
+def _list_called(node: ast.AST) -> list[ast.expr]:
+    """What a node calls, or hands over to be called."""
+    match node:
+        case ast.Call(func=ast.Name(id="map" | "filter" | "reduce") as function, args=[first, *_]):
+            return [function, first]
+        case ast.Call(func=called) | ast.keyword(arg="key", value=called):
+            return [called]
+    return []
 
 
 def find_aliases(tree: ast.Module, names: set[str]) -> set[str]:
