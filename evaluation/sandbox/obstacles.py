@@ -165,28 +165,28 @@ def _iterate_imports(tree: ast.Module) -> Iterator[str]:
             yield (node.module or "").partition(".")[0]
 
 
-def _is_using_numpy_to_compute(tree: ast.Module) -> bool:
-    """Whether a test uses the listed parts of numpy only, each by its name."""
-    modules: set[str] = set()
+def _iterate_paths(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    """(bound name, path of modules and name) of what is imported."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found = {alias.asname or alias.name.partition(".")[0]: alias.name for alias in node.names}
-            parts = {name: module.split(".") for name, module in found.items() if module.split(".")[0] == "numpy"}
-            if any(set(part[1:]) - _OF_NUMPY for part in parts.values()):
-                return False
-            modules |= set(parts)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numpy":
-            if {*(node.module or "").split(".")[1:], *(alias.name for alias in node.names)} - _OF_NUMPY:
-                return False
-            modules |= {alias.asname or alias.name for alias in node.names}
-    named: set[int] = set()
+            yield from {n.asname or n.name.partition(".")[0]: n.name.split(".") for n in node.names}.items()
+        elif isinstance(node, ast.ImportFrom):
+            module = (node.module or "").split(".")
+            yield from ((n.asname or n.name, [*module, n.name]) for n in node.names)
+
+
+def _is_using_numpy_to_compute(tree: ast.Module) -> bool:
+    """Whether a test uses the listed parts of numpy only, each by its name."""
+    imports = [(name, path[1:]) for name, path in _iterate_paths(tree) if path[0] == "numpy"]
+    bound = {name for name, _ in imports}
+    parts = {part for _, path in imports for part in path}
+    roots: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (root := _find_root(node)) is not None and root.id in modules:
-            if node.attr not in _OF_NUMPY:
-                return False
-            named.add(id(root))
+        if isinstance(node, ast.Attribute) and (root := _find_root(node)) is not None and root.id in bound:
+            parts.add(node.attr)
+            roots.add(id(root))
     uses = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
-    return all(node.id not in modules or id(node) in named for node in uses)
+    return parts <= _OF_NUMPY and all(node.id not in bound or id(node) in roots for node in uses)
 
 
 def _find_root(node: ast.expr) -> ast.Name | None:
