@@ -202,19 +202,19 @@ def _is_harmless(module: str, tree: ast.Module, names: InterpreterNames) -> bool
         return _is_using_numpy_to_compute(tree)
     if module in _MODULES or module not in names.modules:
         return True
-    allowed: Set[str] = _CONSTANTS.get(module, frozenset())
+    return module in _CONSTANTS and _is_using_constants(tree, module, _CONSTANTS[module])
+
+
+def _is_using_constants(tree: ast.Module, module: str, allowed: set[str]) -> bool:
+    """Whether a test uses these constants of a module only, each by its name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == module and {n.name for n in node.names} - allowed:
             return False
         if isinstance(node, ast.Import) and any(n.name.startswith(f"{module}.") or n.asname for n in node.names):
             return False
-    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == module]
-    fine = [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr in allowed and isinstance(node.value, ast.Name)
-    ]
-    return bool(allowed) and all(any(use is each for each in fine) for use in uses)
+    uses = {id(node) for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == module}
+    named = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in allowed}
+    return uses <= named
 
 
 def _is_singleton(node: ast.expr) -> bool:
