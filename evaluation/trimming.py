@@ -64,9 +64,8 @@ def keep_needed_statements(source: str, names: set[str], entry_point: str) -> st
             if found.provides & wanted and entry_point not in found.binds and not found.demonstrates
         }
         if useful <= kept:
-            return (
-                _drop_statements(source, body, [node for i, node in enumerate(body) if i not in kept]) if kept else ""
-            )
+            dropped = [node for i, node in enumerate(body) if i not in kept]
+            return _drop_statements(source, body, dropped) if kept else ""
         kept |= useful
         wanted |= {name for i in useful for name in effects[i].reads}
 

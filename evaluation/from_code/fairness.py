@@ -78,9 +78,8 @@ def find_unnamed_exceptions(cases: Sequence[Case], prompt: str, line: int) -> li
     for number, case in enumerate(cases):
         if case.outcome.raised:
             numbers.setdefault(case.outcome.raised[0], []).append(number)
-    needs = [
-        PromptNeed(BodyConstant("name", kind, line, ()), frozenset(n), frozenset(n)) for kind, n in numbers.items()
-    ]
+    raised = [(BodyConstant("name", kind, line, ()), frozenset(noticed)) for kind, noticed in numbers.items()]
+    needs = [PromptNeed(constant, noticed, noticed) for constant, noticed in raised]
     return [need for need in needs if not need.constant.is_in(prompt)]
 
 

@@ -104,10 +104,8 @@ def _list_call_faults(node: ast.Call) -> list[Fault]:
             place = 0 if len(args) == 1 else 1
             return [("boundary", [_replace_argument(node, place, other) for other in _shift_bound(args[place])])]
         case ast.Call(func=ast.Attribute(value=value, attr=name)):
-            return [
-                ("forgotten call", list(_forget_call(node, value, name))),
-                ("characters", list(_lack_characters(node, value, name))),
-            ]
+            forgotten, lacking = _forget_call(node, value, name), _lack_characters(node, value, name)
+            return [("forgotten call", list(forgotten)), ("characters", list(lacking))]
     return []
 
 

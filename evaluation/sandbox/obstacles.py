@@ -12,38 +12,32 @@ from itertools import pairwise
 
 from evaluation.sandbox.interpreter import InterpreterNames
 
-_MODULES = frozenset(
-    (
-        "__future__", "abc", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "copy", "dataclasses",
-        "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math",
-        "numbers", "operator", "random", "re", "statistics", "string", "struct", "textwrap", "time", "typing",
-        "unicodedata", "zlib",
-    )
-)  # fmt: skip
+_MODULES = frozenset({
+    "__future__", "abc", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "copy", "dataclasses",
+    "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math",
+    "numbers", "operator", "random", "re", "statistics", "string", "struct", "textwrap", "time", "typing",
+    "unicodedata", "zlib",
+})  # fmt: skip
 """Modules that execute no text, hold no state shared with the candidate and do not read this process."""
 _CONSTANTS = {"sys": {"maxsize", "float_info", "version_info"}}
-_OF_NUMPY = frozenset(
-    (
-        "abs", "absolute", "all", "allclose", "any", "arange", "argmax", "argmin", "argsort", "around", "array",
-        "array_equal", "array_equiv", "asarray", "assert_allclose", "assert_almost_equal", "assert_array_almost_equal",
-        "assert_array_equal", "assert_equal", "bool_", "ceil", "complex128", "concatenate", "cumsum", "diff", "dot",
-        "dtype", "e", "exp", "float32", "float64", "floating", "floor", "full", "generic", "inf", "int32", "int64",
-        "integer", "isclose", "isfinite", "isinf", "isnan", "linalg", "linspace", "log", "log10", "log2", "max",
-        "maximum", "mean", "median", "min", "minimum", "nan", "ndarray", "norm", "number", "ones", "pi", "power",
-        "prod", "ravel", "reshape", "round", "sign", "sort", "sqrt", "square", "stack", "std", "sum", "testing",
-        "transpose", "unique", "var", "where", "zeros",
-    )
-)  # fmt: skip
+_OF_NUMPY = frozenset({
+    "abs", "absolute", "all", "allclose", "any", "arange", "argmax", "argmin", "argsort", "around", "array",
+    "array_equal", "array_equiv", "asarray", "assert_allclose", "assert_almost_equal", "assert_array_almost_equal",
+    "assert_array_equal", "assert_equal", "bool_", "ceil", "complex128", "concatenate", "cumsum", "diff", "dot",
+    "dtype", "e", "exp", "float32", "float64", "floating", "floor", "full", "generic", "inf", "int32", "int64",
+    "integer", "isclose", "isfinite", "isinf", "isnan", "linalg", "linspace", "log", "log10", "log2", "max",
+    "maximum", "mean", "median", "min", "minimum", "nan", "ndarray", "norm", "number", "ones", "pi", "power",
+    "prod", "ravel", "reshape", "round", "sign", "sort", "sqrt", "square", "stack", "std", "sum", "testing",
+    "transpose", "unique", "var", "where", "zeros",
+})  # fmt: skip
 """What a test may use of numpy in the checker: it computes and compares. Other parts open files or execute text."""
 _OF_ARRAYS = frozenset(("T", "all", "any", "astype", "dtype", "flatten", "item", "ndim", "shape", "size", "tolist"))
 """Attributes of arrays. A program has no numpy, so what has one of these was made by the test."""
-_EXECUTING = frozenset(
-    (
-        "eval", "exec", "compile", "__import__", "open", "globals", "locals", "vars", "input", "breakpoint", "setattr",
-        "delattr", "__builtins__", "__globals__", "__subclasses__", "__code__", "attrgetter", "methodcaller",
-        "get_type_hints", "ForwardRef",
-    )
-)  # fmt: skip
+_EXECUTING = frozenset({
+    "eval", "exec", "compile", "__import__", "open", "globals", "locals", "vars", "input", "breakpoint", "setattr",
+    "delattr", "__builtins__", "__globals__", "__subclasses__", "__code__", "attrgetter", "methodcaller",
+    "get_type_hints", "ForwardRef",
+})  # fmt: skip
 _QUIET = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
 _ITERATORS = frozenset(("map", "filter", "zip", "enumerate", "reversed"))
 _UNSENDABLE_ATTRIBUTES = frozenset(("__class__", "send", "throw"))
@@ -60,9 +54,8 @@ def find_execution(tree: ast.Module, names: InterpreterNames) -> str | None:
             return "the test looks up attributes by a name that is computed"
         if name == "seed":
             return "the test seeds random numbers that the candidate may draw"
-    return next(
-        (f"the test imports {name}" for name in _iterate_imports(tree) if not _is_harmless(name, tree, names)), None
-    )
+    foreign = (name for name in _iterate_imports(tree) if not _is_harmless(name, tree, names))
+    return next((f"the test imports {name}" for name in foreign), None)
 
 
 def find_identity_comparison(tree: ast.Module) -> str | None:
@@ -249,9 +242,8 @@ def _find_result_names(tree: ast.Module, candidate: set[str]) -> set[str]:
     while size != len(found):
         size = len(found)
         for bound, source in bindings:
-            if not (isinstance(source, ast.Name) and source.id in candidate) and _is_mentioning(
-                source, found | candidate
-            ):
+            is_alias = isinstance(source, ast.Name) and source.id in candidate
+            if not is_alias and _is_mentioning(source, found | candidate):
                 found |= {n.id for n in ast.walk(bound) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return found
 
