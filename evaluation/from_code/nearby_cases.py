@@ -62,7 +62,7 @@ def find_nearby_cases(
 ) -> NearbyCases:
     """The cases to add to the `chosen` ones, which the `survivors` pass: recorded ones that tell further mutants apart,
     and calls near to them. Of the calls, those are shown that tell still other mutants apart, take branches that no
-    recorded call takes, or raise what none raises. `receivers` are the objects that other methods were called on."""
+    recorded call takes, or raise what none raises. `receivers`: what other methods of its class were called on."""
     sources = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
     limit = _limit_calls(recorded, 1 + len(sources))
     if limit < MIN_CALLS:
