@@ -6,7 +6,7 @@ the wait. A request that was refused or has failed counts as not solved: its use
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal
@@ -42,6 +42,11 @@ class LoadTestRequest:
     def outcomes(self) -> tuple[SampleOutcome, ...]:
         """The samples, or one that never finished: the metrics count a request by its rows."""
         return self.samples or (SampleOutcome(self.key, 0, None, None, False, 0),)
+
+    @property
+    def first_finished_s(self) -> float | None:
+        """When the first of the samples finished, None where none did."""
+        return min((one.finished_s for one in self.samples if one.finished_s is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +99,9 @@ def build_point(
     pass_all, pass_all_interval = _estimate_share(of_all)
     right_in_time = sum(one.right for one in of_first)
     answered = [one for one in asked if one.fate == "answered"]
-    finished = [[s.finished_s for s in one.samples if s.finished_s is not None] for one in answered]
-    firsts = [min(times) for times in finished if times]
+    firsts = [one.first_finished_s for one in answered]
     answers = [one.answer_s for one in answered if one.answer_s is not None]
     late = [seconds - budget_s for seconds in answers if seconds > budget_s]
-    unclocked = [one.unclocked_s for one in answered if one.unclocked_s is not None]
     hints = [one.retry_after_s for one in asked if one.retry_after_s is not None]
     return LoadPoint(
         rate=rate,
@@ -118,7 +121,7 @@ def build_point(
         answer_p95_s=_compute_quantile(answers, 0.95),
         over_budget=len(late) / len(answers) if answers else 0.0,
         over_budget_max_s=max(late, default=0.0),
-        unclocked_p95_s=_compute_quantile(unclocked, 0.95),
+        unclocked_p95_s=_compute_quantile((one.unclocked_s for one in answered), 0.95),
         tokens_per_s=sum(s.n_tokens for one in answered for s in one.samples) / elapsed_s,
         right_in_time=right_in_time,
         right_in_time_per_s=right_in_time / window_s,
@@ -135,5 +138,6 @@ def _estimate_share(tallies: Collection[PromptTally]) -> tuple[float, tuple[floa
     return share, compute_wilson_interval(share * requests, requests)
 
 
-def _compute_quantile(values: Sequence[float], q: float) -> float | None:
-    return float(np.quantile(values, q, method="inverted_cdf")) if values else None
+def _compute_quantile(times: Iterable[float | None], q: float) -> float | None:
+    known = [seconds for seconds in times if seconds is not None]
+    return float(np.quantile(known, q, method="inverted_cdf")) if known else None
