@@ -152,10 +152,15 @@ def compares_module_name(node: ast.AST) -> bool:
     return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
 
 
+def list_positional_arguments(arguments: ast.arguments) -> list[ast.arg]:
+    """The parameters that arguments by position fill, in their order, without `*args`."""
+    return [*arguments.posonlyargs, *arguments.args]
+
+
 def list_arguments(arguments: ast.arguments, starred: bool = False) -> list[ast.arg]:
     """The parameters in the order of the signature; `starred` appends `*args` and `**kwargs`."""
     last = (arguments.vararg, arguments.kwarg) if starred else ()
-    return [each for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *last) if each]
+    return [each for each in (*list_positional_arguments(arguments), *arguments.kwonlyargs, *last) if each]
 
 
 def is_self(node: ast.expr) -> bool:

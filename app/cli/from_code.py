@@ -330,8 +330,9 @@ def _print_refused_tests(console: Console, suite: ProjectSuite) -> None:
 
 
 def _describe_stated_share(rows: list[dict[str, Any]]) -> str:
-    unstated = sum(bool(row["source"]["unstated"]) for row in rows)
-    text = f"the prompts state {100 * service.compute_stated_share(rows):.0f} % of what the tests judge"
+    sources = [row["source"] for row in rows]
+    unstated = sum(bool(source["unstated"]) for source in sources)
+    text = f"the prompts state {100 * service.compute_stated_share(sources):.0f} % of what the tests judge"
     if unstated == 0:
         return text
     asks, them = ("1 task asks", "it") if unstated == 1 else (f"{unstated} tasks ask", "them")

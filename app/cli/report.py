@@ -46,58 +46,50 @@ def list_figures(run: Run, failed: FailureCounts) -> list[tuple[str, str]]:
     f = run.measured
     rows = [("tasks", _describe_coverage(run))]
     if run.graded:
-        if f.pass_all_unbudgeted is not None:
-            rows += [
-                ("at a budget", "not measured: the samples have no finish times"),
-                (
-                    "chosen sample passes",
-                    f"{format_percent(f.pass_first_unbudgeted, f.tasks):>8}  whenever it finished",
-                ),
-                ("any sample passes", f"{format_percent(f.pass_all_unbudgeted, f.tasks):>8}  whenever it finished"),
-            ]
-        rows += [
-            (
-                "Pass@First",
-                f"{format_percent(f.pass_first, f.tasks):>8}  {describe_interval(f.pass_first_interval, f.tasks)}",
-            ),
-            (
-                "Pass@All",
-                f"{format_percent(f.pass_all, f.tasks):>8}  {describe_interval(f.pass_all_interval, f.tasks)}",
-            ),
-            ("pass@1 (unbiased)", f"{format_percent(f.pass_at_1, f.tasks):>8}"),
-        ]
-        rows += _list_in_guest(f)
-        if (left_out := caveats.describe_without_left_out(f)) is not None:
-            rows.append(("weak or unstated", left_out))
-        if (judges := caveats.describe_judges(f)) is not None:
-            rows.append(("by judge", judges))
+        rows += _list_pass_figures(f)
+    rows.append(("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"))
+    if run.graded and failed.failed:
+        rows.append(("failed samples", failed.in_words))
+    first, last, every = map(format_number, (f.ms_per_token_first, f.ms_per_token_last, f.ms_per_token_all))
+    p50, p95 = (format_number(seconds, " s", 2) for seconds in (f.first_finished_p50_s, f.first_finished_p95_s))
     rows += [
-        ("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"),
-        *([("failed samples", failed.in_words)] if run.graded and failed.failed else []),
-        (
-            "ms per token",
-            f"first {format_number(f.ms_per_token_first)}, last {format_number(f.ms_per_token_last)}, "
-            f"all {format_number(f.ms_per_token_all)}",
-        ),
+        ("ms per token", f"first {first}, last {last}, all {every}"),
         ("tokens per second", format_number(f.tokens_per_s)),
         ("mean acceptance length", format_number(f.mean_acceptance_length, " tokens per round", 2)),
-        (
-            "first finished",
-            f"median {format_number(f.first_finished_p50_s, ' s', 2)}, "
-            f"95th percentile {format_number(f.first_finished_p95_s, ' s', 2)}",
-        ),
+        ("first finished", f"median {p50}, 95th percentile {p95}"),
         ("budget overrun, largest", format_number(f.budget_overrun_max_s, " s", 3)),
     ]
     rows += [("clock disturbed", mark) for mark in f.clock_marks or ()]
     if f.speedup_over_plain is not None:
-        rows.append(
-            (
-                "speed-up over plain",
-                f"{f.speedup_over_plain:.2f} x tokens per second, same engine without "
-                f"drafting, {f.speedup_tasks} of the same prompts",
-            )
-        )
+        gain = f"{f.speedup_over_plain:.2f} x tokens per second, same engine without drafting"
+        rows.append(("speed-up over plain", f"{gain}, {f.speedup_tasks} of the same prompts"))
     return rows
+
+
+def _list_pass_figures(f: Figures) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    if f.pass_all_unbudgeted is not None:
+        rows = [
+            ("at a budget", "not measured: the samples have no finish times"),
+            ("chosen sample passes", f"{_format_share(f, f.pass_first_unbudgeted)}  whenever it finished"),
+            ("any sample passes", f"{_format_share(f, f.pass_all_unbudgeted)}  whenever it finished"),
+        ]
+    caveat_rows = (
+        ("weak or unstated", caveats.describe_without_left_out(f)),
+        ("by judge", caveats.describe_judges(f)),
+    )
+    return [
+        *rows,
+        ("Pass@First", f"{_format_share(f, f.pass_first)}  {describe_interval(f.pass_first_interval, f.tasks)}"),
+        ("Pass@All", f"{_format_share(f, f.pass_all)}  {describe_interval(f.pass_all_interval, f.tasks)}"),
+        ("pass@1 (unbiased)", _format_share(f, f.pass_at_1)),
+        *_list_in_guest(f),
+        *((label, text) for label, text in caveat_rows if text is not None),
+    ]
+
+
+def _format_share(f: Figures, share: float | None) -> str:
+    return f"{format_percent(share, f.tasks):>8}"
 
 
 def _describe_coverage(run: Run) -> str:
@@ -127,8 +119,5 @@ def _list_in_guest(f: Figures) -> list[tuple[str, str]]:
     if found is None:
         return []
     # Unknown for runs that ended before they were counted.
-    without = (
-        f"Pass@First {format_percent(f.pass_first_proxy, f.tasks)}, Pass@All "
-        f"{format_percent(f.pass_all_proxy, f.tasks)}"
-    )
-    return [("trust", found), ("without those passes", without)]
+    first, every = (format_percent(share, f.tasks) for share in (f.pass_first_proxy, f.pass_all_proxy))
+    return [("trust", found), ("without those passes", f"Pass@First {first}, Pass@All {every}")]

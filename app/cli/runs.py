@@ -210,19 +210,8 @@ def compare(
     if markdown is not None:
         common.write_text(markdown, text)
     _print_comparison(common.choose_console("-" if markdown == "-" else json_file), found)
-    if fail_if_worse and found.conclusion.worse:
-        raise WorseError(f"{found.other.name} is worse than {found.reference.name}")
-    if fail_if_worse and found.conclusion.underpowered is not None:
-        raise BadInputError(
-            f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
-            f"{found.conclusion.underpowered}"
-        )
-    if (
-        fail_if_worse
-        and margin is not None
-        and (fault := describe_inferiority(found.first.decision, found.first.paired.n_tasks)) is not None
-    ):
-        raise BadInputError(fault, "margin")
+    if fail_if_worse:
+        _require_not_worse(found, has_margin=margin is not None)
 
 
 add_commands(runs, "run", repository.find_run, service)
@@ -232,6 +221,18 @@ class WorseError(BasslineError):
     """`--fail-if-worse`, and the verdict says so."""
 
     exit_code = 3
+
+
+def _require_not_worse(found: RunComparison, *, has_margin: bool) -> None:
+    if found.conclusion.worse:
+        raise WorseError(f"{found.other.name} is worse than {found.reference.name}")
+    if found.conclusion.underpowered is not None:
+        raise BadInputError(
+            f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
+            f"{found.conclusion.underpowered}"
+        )
+    if has_margin and (fault := describe_inferiority(found.first.decision, found.first.paired.n_tasks)):
+        raise BadInputError(fault, "margin")
 
 
 def _print_comparison(console: Console, found: RunComparison) -> None:

@@ -65,11 +65,6 @@ def list_differing_settings(overlay: Overlay) -> list[tuple[str, list[str]]]:
     ]
 
 
-def choose_opening_budget(overlay: Overlay) -> float:
-    """The budget at which a page opens."""
-    return comparison.choose_opening_budget(overlay.paired_runs.curves, overlay.max_budget_s)
-
-
 bp = Blueprint("overlay", __name__)
 
 CELLS_SHOWN = 2000  # of the matrix: 164 tasks of HumanEval and 12 runs in one page below 200 kB
@@ -104,31 +99,38 @@ def show(runs: str) -> str:
     curves = compute_curves(overlay, get_run_numbers(get_session(), ids))
     figure = next((key for key in FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or choose_figure(curves)
-    pair, notes = None, describe_caveats(overlay)
-    if overlay.letters == LETTERS[:2]:
-        pair = compare(overlay, [read_tasks(get_session(), run_id) for run_id in ids], budget)
-        notes = report.describe_notes(pair)
     chart = draw_comparison(curves, drawn_figure, len(overlay.task_ids), budget)
+    if overlay.letters == LETTERS[:2]:
+        details = _describe_pair(overlay, budget)
+    else:
+        details = {"notes": describe_caveats(overlay), "settings": list_differing_settings(overlay)}
     return render_template(
         "overlay/curves.html",
         **_build_frame(overlay, runs, budget, errors),
-        notes=notes,
-        pair=pair,
-        speed=report.describe_speed(pair) if pair else "",
-        changes=report.build_changes_table(*overlay.runs) if pair else None,
-        times=report.build_times_table(*overlay.runs) if pair else None,
-        differences=report.build_budgets_table(pair) if pair else None,
-        differing=find_differing(pair) if pair else [],
+        **details,
         figure=figure,
         drawn_figure=drawn_figure,
         figures=FIGURES,
         chart=chart,
         grid=find_slider_budgets(curves, chart, budget),
         paired=overlay.paired_runs,
-        settings=[] if pair else list_differing_settings(overlay),
         pins=[_join_ids(loading.put_baseline_first(ids, one)) for one in ids],
         without=[_join_ids([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
     )
+
+
+def _describe_pair(overlay: Overlay, budget_s: float) -> dict[str, Any]:
+    """What the page says of two runs: a paired test and tables in place of the settings in which many runs differ."""
+    pair = compare(overlay, [read_tasks(get_session(), run.id) for run in overlay.runs], budget_s)
+    return {
+        "pair": pair,
+        "notes": report.describe_notes(pair),
+        "speed": report.describe_speed(pair),
+        "changes": report.build_changes_table(*overlay.runs),
+        "times": report.build_times_table(*overlay.runs),
+        "differences": report.build_budgets_table(pair),
+        "differing": find_differing(pair),
+    }
 
 
 @bp.get("/overlay/<runs>/matrix")
@@ -178,9 +180,8 @@ def task(runs: str) -> str:
     sides = []
     for (letter, run), label in zip(lettered_runs, label_runs([run for _, run in lettered_runs]), strict=True):
         squares = build_squares(rows[run.id].samples if run.id in rows else (), budget)
-        sides.append(
-            (letter, label, run, squares, next((each for each in squares if each.chosen), next(iter(squares), None)))
-        )
+        chosen = next((square for square in squares if square.chosen), squares[0] if squares else None)
+        sides.append((letter, label, run, squares, chosen))
     return render_template(
         "overlay/task.html",
         runs=runs,
@@ -206,7 +207,8 @@ def _parse_budget(errors: list[str], overlay: Overlay | None = None) -> float | 
 
 def _choose_budget(overlay: Overlay, errors: list[str]) -> float:
     """The budget (seconds) that the address names, at most the shortest of the runs; without one the usual one."""
-    return min(_parse_budget(errors, overlay) or choose_opening_budget(overlay), overlay.max_budget_s)
+    asked_s, max_s = _parse_budget(errors, overlay), overlay.max_budget_s
+    return min(asked_s or comparison.choose_opening_budget(overlay.paired_runs.curves, max_s), max_s)
 
 
 def _build_frame(overlay: Overlay, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:

@@ -76,15 +76,13 @@ def submit_prompts(
     """
     if n_min is not None and n_min > spec.n:
         raise BadInputError(f"n_min is {n_min} and n is {spec.n}: give at most n", "n_min")
-    if not is_local(pinned_worker, handover):
-        require_allowed_models(ctx, spec.target, spec.drafter)
-    require_models(ctx, spec)
-    _require_mode(spec, tasks)
-    require_answering(ctx, [spec.target], is_local=is_local(pinned_worker, handover))
-    is_waited_for = not is_local(pinned_worker, handover) and after_id is None
+    is_local_command = is_local(pinned_worker, handover)
+    _require_decodable(ctx, spec, tasks, is_local_command=is_local_command)
+    is_waited_for = not is_local_command and after_id is None
     if is_waited_for and (fault := ctx.broker.find_fault()):
         raise UnavailableError(f"no worker can be reached because the broker {fault}: try again in a moment")
-    prompts = [Task(**build_task_columns(*place)) for place in enumerate(tasks)]
+    prompts = [Task(**build_task_columns(position, task)) for position, task in enumerate(tasks)]
+    hashed = json.dumps([_select_hashed_fields(task) for task in tasks])
     with admit_completion(ctx, spec, tasks) if is_waited_for else nullcontext():
         completion = build_run(
             CompletionRun,
@@ -97,9 +95,7 @@ def submit_prompts(
             pinned_worker=pinned_worker,
             prefix_cache=prefix_cache and not remote.is_remote(spec.target),
             prompts=prompts,
-            prompts_sha256=hashlib.sha256(
-                json.dumps([_select_hashed_fields(task) for task in tasks]).encode()
-            ).hexdigest(),
+            prompts_sha256=hashlib.sha256(hashed.encode()).hexdigest(),
             prompt_logprobs=prompt_logprobs,
             top_logprobs=top_logprobs,
             n_min=n_min,
@@ -112,16 +108,28 @@ def submit_prompts(
             session.add(completion)
     # Outside the admission lock: a broker that hangs must not block other requests.
     if not handover:
-        (enqueue.enqueue_preparation if graded else prepare_run)(ctx, completion.id)
+        prepare = enqueue.enqueue_preparation if graded else prepare_run
+        prepare(ctx, completion.id)
     return completion.id
+
+
+def _require_decodable(
+    ctx: Context, spec: DecodingSpec, tasks: tuple[evaluation_datasets.Task, ...], *, is_local_command: bool
+) -> None:
+    if not is_local_command:
+        require_allowed_models(ctx, spec.target, spec.drafter)
+    require_models(ctx, spec)
+    _require_mode(spec, tasks)
+    require_answering(ctx, [spec.target], is_local=is_local_command)
 
 
 def _select_hashed_fields(task: evaluation_datasets.Task) -> dict[str, Any]:
     """The fields of a prompt that its hash covers; Python's have the hash that they had before other languages."""
-    facts = asdict(task)
-    return {name: facts[name] for name in facts if name not in ("signature", "cases", "language")} | (
-        {} if task.language == PYTHON else {"language": task.language}
-    )
+    fields = asdict(task)
+    del fields["signature"], fields["cases"]
+    if task.language == PYTHON:
+        del fields["language"]
+    return fields
 
 
 def validate_spec(ctx: Context, spec: CompletionSpec) -> None:
@@ -138,8 +146,7 @@ def find_entry_point(spec: CompletionSpec) -> str:
     if spec.language == PYTHON:
         return str((_DEF.findall(spec.prompt) or [""])[-1])
     opened = _BRACE_FUNCTION.search(spec.prompt[-MAX_HEAD:])
-    names = [] if opened is None else [name for name in opened.groups() if name]
-    return names[0] if names else ""
+    return "" if opened is None else opened[1] or opened[2]
 
 
 def restore_typed_test(task: Task) -> str:

@@ -173,11 +173,8 @@ def _find_trivially_passed(
 
 def build_report(finished: FinishedDataset, stored: Sequence[Dataset], checked: Recheck) -> dict[str, Any]:
     """The report as JSON: figures, every task, and every function that was left out with its reason."""
-    rows = finished.result.completion
-    scores = [row["source"]["mutation_score"] for row in rows]
-    left_out = list_left_out(finished)
-    coverage = finished.compute_coverage()
-    cases = [row["source"]["cases"] for row in rows if "cases" in row["source"]]
+    rows, left_out = finished.result.completion, list_left_out(finished)
+    coverage, recording, suite = finished.compute_coverage(), finished.recording, finished.suite
     return {
         "dataset": stored[0].name if stored else None,
         "functions_seen": len(finished.functions),
@@ -186,16 +183,9 @@ def build_report(finished: FinishedDataset, stored: Sequence[Dataset], checked: 
         "covered_share": coverage.covered_share,
         "trivial_passed": len(checked.trivial_passed),
         "originals_failed": list(checked.originals_failed),
-        "tasks_by_judge": dict(Counter(row["source"].get("judge", "cases") for row in rows)),
-        "weak": sum(bool(row["source"]["weak"]) for row in rows),
-        "unstated": sum(bool(row["source"]["unstated"]) for row in rows),
-        "unstated_cases": sum(row["source"].get("unstated_cases", 0) for row in rows),
-        "stated_share": compute_stated_share(rows) if rows else None,
-        "cases_per_task": mean(cases) if cases else None,
-        "mutants": sum(row["source"]["mutants"] for row in rows),
-        "mutation_score": mean(scores) if scores else None,
+        **_summarize_sources([row["source"] for row in rows]),
         "coverage": coverage.to_json(),
-        "dropped": dict(Counter(each["reason"] for each in left_out).most_common()),
+        "dropped": dict(Counter(row["reason"] for row in left_out).most_common()),
         "seconds": finished.seconds,
         "datasets": [{"name": d.name, "sha256": d.sha256, "tasks": d.n_tasks} for d in stored],
         "project": finished.project.name,
@@ -203,13 +193,13 @@ def build_report(finished: FinishedDataset, stored: Sequence[Dataset], checked: 
         "commit": finished.origin.commit,
         "licence": finished.origin.licence,
         "tests": {
-            "exit_code": finished.recording.exit_code,
-            "last_lines": finished.recording.last_lines,
-            "output": finished.recording.output if finished.recording.failure else "",
-            "not_read": finished.recording.unread,
-            "waited_without_end": finished.recording.covering.ended,
-            "judge_refused": finished.suite.refused,
-            "not_passed_in_sandbox": finished.suite.failures,
+            "exit_code": recording.exit_code,
+            "last_lines": recording.last_lines,
+            "output": recording.output if recording.failure else "",
+            "not_read": recording.unread,
+            "waited_without_end": recording.covering.ended,
+            "judge_refused": suite.refused,
+            "not_passed_in_sandbox": suite.failures,
         },
         "kept": [{"task_id": row["task_id"], **_JUDGED_BY_CASES, **row["source"]} for row in rows],
         "left_out": left_out,
@@ -219,9 +209,25 @@ def build_report(finished: FinishedDataset, stored: Sequence[Dataset], checked: 
     }
 
 
-def compute_stated_share(rows: Sequence[Mapping[str, Any]]) -> float:
-    """How much of what the tests judge the prompts state: the mean share over these tasks."""
-    shares: list[float] = [row["source"]["stated_share"] for row in rows]
+def _summarize_sources(sources: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How tasks with these `source` fields are judged, and how well."""
+    scores = [source["mutation_score"] for source in sources]
+    cases = [source["cases"] for source in sources if "cases" in source]
+    return {
+        "tasks_by_judge": dict(Counter(source.get("judge", "cases") for source in sources)),
+        "weak": sum(bool(source["weak"]) for source in sources),
+        "unstated": sum(bool(source["unstated"]) for source in sources),
+        "unstated_cases": sum(source.get("unstated_cases", 0) for source in sources),
+        "stated_share": compute_stated_share(sources) if sources else None,
+        "cases_per_task": mean(cases) if cases else None,
+        "mutants": sum(source["mutants"] for source in sources),
+        "mutation_score": mean(scores) if scores else None,
+    }
+
+
+def compute_stated_share(sources: Sequence[Mapping[str, Any]]) -> float:
+    """How much of what the tests judge the prompts state: the mean share over tasks with these `source` fields."""
+    shares: list[float] = [source["stated_share"] for source in sources]
     return round(mean(shares), 4)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.first_page.repository import EndedStudy
 from app.leaderboard.entries import MEASURED_ELSEWHERE, LeaderboardEntry
-from app.runs.clock import describe_disturbance
+from app.runs.clock import Disturbance, find_clock_disturbance
 from app.runs.repository import get_run
 from app.studies.analysis import compare_named_runs
 from app.studies.sentences import MeasuredTasks
@@ -95,9 +95,9 @@ class FirstPageAnswer:
         return self.source.runs[0].device.removesuffix(f", {MEASURED_ELSEWHERE}")
 
     @property
-    def disturbance(self) -> str:
-        """The warning to put before a sentence about the arms; "" if no clock was disturbed."""
-        return describe_disturbance(run.figures for run in self.source.runs)
+    def disturbance(self) -> Disturbance | None:
+        """Why the times are not to be trusted; None if no clock was disturbed."""
+        return find_clock_disturbance(run.figures for run in self.source.runs)
 
     @property
     def over(self) -> MeasuredTasks:

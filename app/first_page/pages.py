@@ -94,6 +94,4 @@ def _draw_models(page_answer: FirstPageAnswer, found: ModelsAtBudget) -> Chart:
         for row, colour in zip(rows, series, strict=True)
     ]
     title = "Right answers in time"
-    return draw_pass_curves(
-        curves, title, page_answer.n_tasks, budget=found.shown_s, label_room=150, width=HALF, few_ticks=True
-    )
+    return draw_pass_curves(curves, title, page_answer.n_tasks, budget=found.shown_s, width=HALF, few_ticks=True)

@@ -25,20 +25,23 @@ def describe_models(page_answer: FirstPageAnswer, found: ModelsAtBudget) -> Head
     tasks = format_count(page_answer.n_tasks, "task")
     whose = f" {page_answer.over.whose}" if page_answer.over.whose else f" of {page_answer.over.dataset}"
     over = f"over {tasks}{whose} on {page_answer.device}"
+    disturbance = page_answer.disturbance
+    measured = f"Measured on {disturbance.machine}, " if disturbance else ""  # the mark below the sentence says why
     within, used = f"within {format_exact_seconds(found.shown_s)}", found.used
     if used is None:
-        return Headline(
-            f"{page_answer.disturbance}No model answers right {within}", "", over, _describe_first(page_answer)
-        )
+        nothing = f"{measured}no model answers right {within}" if measured else f"No model answers right {within}"
+        return Headline(nothing, "", over, _describe_first(page_answer))
     right = f"{format_percent(used.share, page_answer.n_tasks)} right"
     sure = f"95 % interval: {format_interval(used.interval, page_answer.n_tasks)} %"
     if len(found.select("unmeasured")) == len(found.rows) - 1:
-        answer = f"{used.model} answers {right} {within}"
+        answer = f"{measured}{used.model} answers {right} {within}"
     elif found.select("undecided"):
-        answer = f"{used.model} is the best so far: it answers {right} {within}"
+        answer = f"{measured}{used.model} is the best so far: it answers {right} {within}"
+    elif measured:
+        answer = f"{measured}{used.model} is the one to use: it answers {right} {within}"
     else:
         answer = f"Use {used.model}: it answers {right} {within}"
-    return Headline(page_answer.disturbance + answer, sure, over, " ".join(_describe_others(page_answer, found, used)))
+    return Headline(answer, sure, over, " ".join(_describe_others(page_answer, found, used)))
 
 
 def _describe_others(page_answer: FirstPageAnswer, found: ModelsAtBudget, used: ModelRow) -> list[str]:

@@ -141,5 +141,5 @@ def _draw_lead_chart(group: RunGroup, budget: float) -> LeadChart:
     ]
     part = "" if group.ranked else f", {one.n_tasks} of {one.dataset_tasks} tasks,"
     title = f"Pass@First against the budget, {one.dataset}{part} on {one.device}"
-    chart = draw_pass_curves(curves, title, one.n_tasks, budget=budget, label_room=176, width=HALF)
+    chart = draw_pass_curves(curves, title, one.n_tasks, budget=budget, width=HALF)
     return LeadChart(chart, series)

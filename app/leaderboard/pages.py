@@ -27,14 +27,8 @@ def index() -> str:
     everything = get_singleton(LeaderboardCache).read(get_session())
     listed = [run for run in everything if archived or not run.archived]
     longest_s = max((run.budget_s for run in listed), default=10.0)
-    error, budget = "", choose_opening_budget([run.curve for run in listed], longest_s)
-    try:
-        asked_s = parse_budget(request.args.get("budget")) or budget
-        if asked_s > longest_s:
-            error = f"no run was measured beyond {format_exact_seconds(longest_s)}"
-        budget = min(asked_s, longest_s)
-    except BadInputError as problem:
-        error = str(problem)
+    opening_s = choose_opening_budget([run.curve for run in listed], longest_s)
+    budget, error = _parse_budget(opening_s, longest_s)
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
     rows = rank_runs(everything, budget, dataset=dataset or None, target=target or None, archived=archived)
@@ -62,3 +56,14 @@ def index() -> str:
         error=error,
         min_tasks=MIN_TASKS,
     )
+
+
+def _parse_budget(opening_s: float, longest_s: float) -> tuple[float, str]:
+    """(seconds that the address names, what is wrong with them or ""); without any, those of `opening_s`."""
+    try:
+        asked_s = parse_budget(request.args.get("budget")) or opening_s
+    except BadInputError as problem:
+        return opening_s, str(problem)
+    if asked_s > longest_s:
+        return longest_s, f"no run was measured beyond {format_exact_seconds(longest_s)}"
+    return asked_s, ""

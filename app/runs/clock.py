@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from app.runs.models import Calibration, RunTask
 from app.runs.results import Figures
@@ -124,11 +124,15 @@ def is_disturbed(reading: CpuTimeReading) -> bool:
     return share is not None and share > MAX_LOST_SHARE and lost_s > LOST_AT_LEAST_S
 
 
-def describe_disturbance(runs: Iterable[Figures]) -> str:
-    """How a sentence about runs with these figures begins if their times are not to be trusted; else "".
+class Disturbance(NamedTuple):
+    """Why the times of some runs are not to be trusted."""
 
-    Such as "Measured on a busy machine (other programs used up to 38 %): ".
-    """
+    machine: str  # such as "a busy machine"
+    causes: str  # such as "other programs used up to 38 %"
+
+
+def find_clock_disturbance(runs: Iterable[Figures]) -> Disturbance | None:
+    """What disturbed the clocks of runs with these figures most; None if none was disturbed."""
     marked = [figures for figures in runs if figures.clock_marks]
     lost = [(f.lost_to_others_max or 0.0, f) for f in marked if f.tasks_disturbed]
     causes, machine = [], "an unsteady machine"
@@ -139,7 +143,16 @@ def describe_disturbance(runs: Iterable[Figures]) -> str:
         causes.append(f"{who} up to {format_percent(share)}")
     if drifts := [f.clock_drift for f in marked if f.clock_drift is not None and f.clock_drift > MAX_DRIFT]:
         causes.append(f"its speed changed by up to {format_percent(max(drifts))}")
-    return f"Measured on {machine} ({', '.join(causes)}): " if causes else ""
+    return Disturbance(machine, ", ".join(causes)) if causes else None
+
+
+def describe_disturbance(runs: Iterable[Figures]) -> str:
+    """How a sentence about runs with these figures begins if their times are not to be trusted; else "".
+
+    Such as "Measured on a busy machine (other programs used up to 38 %): ".
+    """
+    found = find_clock_disturbance(runs)
+    return f"Measured on {found.machine} ({found.causes}): " if found else ""
 
 
 def build_clock_tables(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> list[TextTable]:

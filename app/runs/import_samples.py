@@ -7,7 +7,7 @@ import re
 import shlex
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -167,28 +167,28 @@ def _enqueue_imported_run(ctx: Context, run_id: uuid.UUID, handover: bool, sessi
 
 def _check_storable(record: exchange.SampleRecord, origin: str) -> None:
     """Raises BadInputError for a value that no sample can have or that a database column cannot hold."""
-    where = f"{origin}, sample {record['index']} of {record['task_id']}, field "
+    if fault := next(_find_faults(record), None):
+        raise BadInputError(f"{origin}, sample {record['index']} of {record['task_id']}, field {fault}", "file")
+
+
+def _find_faults(record: exchange.SampleRecord) -> Iterator[str]:
     for field, value in record.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise BadInputError(f"{where}{field}: is {value}, give a number or null", "file")
         low, high = BOUNDS.get(field, (0, MAX_COUNT))
-        if isinstance(value, int | float) and not low <= value <= high:
+        if isinstance(value, float) and not math.isfinite(value):
+            yield f"{field}: is {value}, give a number or null"
+        elif isinstance(value, int | float) and not low <= value <= high:
             given = value if isinstance(value, float) else f"{value:.3g}" if abs(value) < 2**64 else "a huge number"
             unit = " s" if field in SECONDS else ""
-            raise BadInputError(f"{where}{field}: is {given}{unit}, give {low} to {high}", "file")
-        if isinstance(value, str) and len(value) > LONGEST.get(field, len(value)):
-            raise BadInputError(f"{where}{field}: has {len(value)} characters, give at most {LONGEST[field]}", "file")
-        if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
-            raise BadInputError(
-                f"{where}{field}: holds half a character (a lone surrogate), write valid Unicode", "file"
-            )
-    reason = record["finish_reason"]
+            yield f"{field}: is {given}{unit}, give {low} to {high}"
+        elif isinstance(value, str) and len(value) > LONGEST.get(field, len(value)):
+            yield f"{field}: has {len(value)} characters, give at most {LONGEST[field]}"
+        elif isinstance(value, str) and re.search("[\ud800-\udfff]", value):
+            yield f"{field}: holds half a character (a lone surrogate), write valid Unicode"
+    reason, budget_s = record["finish_reason"], record["budget_s"]
     if reason is not None and reason not in FINISH_REASONS:
-        use = suggest_one_of(reason, FINISH_REASONS)
-        raise BadInputError(f"{where}finish_reason: is {reason!r}: {use}", "file")
-    if record["budget_s"] is not None and not MIN_BUDGET_S <= record["budget_s"] <= MAX_BUDGET_S:
-        allowed = f"{MIN_BUDGET_S:g} to {MAX_BUDGET_S:g} seconds"
-        raise BadInputError(f"{where}budget_s: is {record['budget_s']}, give {allowed}", "file")
+        yield f"finish_reason: is {reason!r}: {suggest_one_of(reason, FINISH_REASONS)}"
+    if budget_s is not None and not MIN_BUDGET_S <= budget_s <= MAX_BUDGET_S:
+        yield f"budget_s: is {budget_s}, give {MIN_BUDGET_S:g} to {MAX_BUDGET_S:g} seconds"
 
 
 def _sample_columns(

@@ -27,6 +27,7 @@ _WORDS: Mapping[str, Callable[[Any], str]] = {
     "n": lambda value: f"n = {value}",
     "temperature": lambda value: f"T {value:g}",
     "seed": lambda value: f"seed {value}",
+    "weights": str,
     "budget_s": lambda value: f"{value:g} s",
 }
 
@@ -66,19 +67,17 @@ def shorten_labels(
     """
     labels = _find_differing_parts(names)
     options = list(get_options(RunOptions))
-    seed = options.index("seed")  # in which repetitions of one configuration differ
-    for alike in _find_equal_labels(labels):
-        differing = [
-            place
-            for place, option in enumerate(options)
-            if option != "seed" and len({settings[run][place] for run in alike}) > 1
-        ]
-        drafter = options.index("drafter")
-        if drafter not in differing:
-            differing.append(drafter)  # last: it tells none of them apart
-        for run in alike:
-            name = [names[run]] if len(names[run]) <= SHORT else []
-            labels[run] = ", ".join([*name, *(settings[run][place] for place in differing)])
+    seed, drafter = options.index("seed"), options.index("drafter")
+    alike = [run for group in _find_equal_labels(labels) for run in group]
+    # Only the seed differs between repetitions of one configuration.
+    differing = [
+        place for place in range(len(options)) if place != seed and len({settings[run][place] for run in alike}) > 1
+    ]
+    if len(differing) < 2 and drafter not in differing:
+        differing.append(drafter)  # last: it tells none of them apart
+    for run in alike:
+        name = [names[run]] if len(names[run]) <= SHORT else []
+        labels[run] = ", ".join([*name, *(settings[run][place] for place in differing)])
     for alike in _find_equal_labels(labels):
         if len({settings[run][seed] for run in alike}) > 1:
             for run in alike:
@@ -104,7 +103,9 @@ def _find_differing_parts(names: Sequence[str]) -> list[str]:
 
 
 def _format_name_part(part: str) -> str:
-    return "no drafter" if part == "none" else shorten_model(part) if "/" in part else part
+    if part == "none":
+        return "no drafter"
+    return shorten_model(part) if "/" in part else part.removeprefix("weights ")
 
 
 def _find_equal_labels(labels: Sequence[str]) -> list[list[int]]:

@@ -237,7 +237,7 @@ def _build_curve_tab(run: Run, figures: Figures, budget: float) -> dict[str, Any
     number = get_run_numbers(get_session(), [run.id])[run.id]
     note = f"Over {format_count(n_tasks, 'graded task')}; the band is Wilson's 95 % interval of Pass@First."
     return {
-        "scores": presentation.build_scores(curve, figures, n_tasks, budget),
+        "scores": presentation.build_scores(curve, figures, budget),
         "chart": presentation.draw_curve(curve, n_tasks, budget, assign_series([number])[0]) if curve.budgets else None,
         "chart_note": note,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -226,66 +226,54 @@ def find_neighbours(task_ids: Sequence[str], task_id: str, label: str = "") -> T
     return TaskNeighbours(label, at + 1, len(task_ids), before, after)
 
 
-def build_scores(curve: metrics.Curve, figures: Figures, n_tasks: int, budget: float) -> list[Score]:
+def build_scores(curve: metrics.Curve, figures: Figures, budget: float) -> list[Score]:
     """The cards of the Curve tab: shares at `budget` seconds with Wilson's interval, then the speed of the run."""
-    cards = _build_unbudgeted_scores(figures)
-    first, every = curve.at(budget) if curve.budgets and figures.pass_first is not None else (None, None)
-    for label, share in (("Pass@First", first), ("Pass@All", every)):
-        if share is not None and n_tasks:
-            bounds = format_interval(compute_wilson_interval(round(share * n_tasks), n_tasks), n_tasks)
-            cards.append(
-                Score(
-                    label,
-                    format_share(share, n_tasks),
-                    "%",
-                    f"95 % interval {bounds} %, {format_count(n_tasks, 'task')} at {format_exact_seconds(budget)}",
-                )
-            )
-    if first is not None and every is not None:
-        cards.append(
-            Score("Ranking loss", format_unsigned_points(every - first, n_tasks), "points", "Pass@All minus Pass@First")
-        )
-    if (p50 := figures.first_finished_p50_s) is not None:
-        cards.append(
-            Score(
-                "First finished",
-                *_split_unit(format_seconds(p50)),
-                note=f"median; p95 {format_seconds(figures.first_finished_p95_s)}",
-            )
-        )
-    if (speed := figures.ms_per_token_all) is not None:
-        cards.append(
-            Score(
-                "Time per token",
-                format_milliseconds(speed),
-                "ms",
-                f"first {format_milliseconds(figures.ms_per_token_first)}, last "
-                f"{format_milliseconds(figures.ms_per_token_last)}",
-            )
-        )
-    if (length := figures.mean_acceptance_length) is not None:
-        cards.append(Score("Accepted length", format_decimal(length), "tokens", "per sample and round"))
-    if (gain := figures.speedup_over_plain) is not None:
-        over = f"over {format_count(figures.speedup_tasks or 0, 'task')}"
-        cards.append(Score("Speed-up", format_decimal(gain), "×", f"tokens per second against plain decoding, {over}"))
-    return cards
+    return [*_build_pass_scores(curve, figures, budget), *_build_speed_scores(figures)]
 
 
-def _build_unbudgeted_scores(figures: Figures) -> list[Score]:
-    """The cards of a run whose samples have no finish times."""
-    shares = {
+def _build_pass_scores(curve: metrics.Curve, figures: Figures, budget: float) -> list[Score]:
+    """The shares of tasks that pass: at `budget`, or at any time for samples that have no finish times."""
+    n_tasks = figures.tasks
+    unbudgeted = {
         "Chosen sample passes": figures.pass_first_unbudgeted,
         "Any sample passes": figures.pass_all_unbudgeted,
     }
+    scores = [
+        _build_share_score(label, share, n_tasks, ", whenever it finished")
+        for label, share in unbudgeted.items()
+        if share is not None
+    ]
+    if curve.budgets and figures.pass_first is not None:
+        first, every = curve.at(budget)
+        at_budget = f" at {format_exact_seconds(budget)}"
+        loss = format_unsigned_points(every - first, n_tasks)
+        scores += [
+            _build_share_score("Pass@First", first, n_tasks, at_budget),
+            _build_share_score("Pass@All", every, n_tasks, at_budget),
+            Score("Ranking loss", loss, "points", "Pass@All minus Pass@First"),
+        ]
+    return scores
+
+
+def _build_share_score(label: str, share: float, n_tasks: int, when: str) -> Score:
+    interval = format_interval(compute_wilson_interval(round(share * n_tasks), n_tasks), n_tasks)
+    note = f"95 % interval {interval} %, {format_count(n_tasks, 'task')}{when}"
+    return Score(label, format_share(share, n_tasks), "%", note)
+
+
+def _build_speed_scores(figures: Figures) -> list[Score]:
     scores = []
-    for label, share in shares.items():
-        if share is not None:
-            limits = compute_wilson_interval(round(share * figures.tasks), figures.tasks)
-            note = (
-                f"95 % interval {format_interval(limits, figures.tasks)} %, {format_count(figures.tasks, 'task')}, "
-                "whenever it finished"
-            )
-            scores.append(Score(label, format_share(share, figures.tasks), "%", note))
+    if (p50 := figures.first_finished_p50_s) is not None:
+        note = f"median; p95 {format_seconds(figures.first_finished_p95_s)}"
+        scores.append(Score("First finished", *_split_unit(format_seconds(p50)), note))
+    if (speed := figures.ms_per_token_all) is not None:
+        first, last = map(format_milliseconds, (figures.ms_per_token_first, figures.ms_per_token_last))
+        scores.append(Score("Time per token", format_milliseconds(speed), "ms", f"first {first}, last {last}"))
+    if (length := figures.mean_acceptance_length) is not None:
+        scores.append(Score("Accepted length", format_decimal(length), "tokens", "per sample and round"))
+    if (gain := figures.speedup_over_plain) is not None:
+        note = f"tokens per second against plain decoding, over {format_count(figures.speedup_tasks or 0, 'task')}"
+        scores.append(Score("Speed-up", format_decimal(gain), "×", note))
     return scores
 
 
@@ -294,51 +282,34 @@ def build_timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing
     decoded = [t for t in tasks if t.wall_s is not None]
     if not decoded:
         return None
-    steps = _compute_step_shares({name: fmean(getattr(t, name + "_s") or 0.0 for t in decoded) for name, _ in STEPS})
+    slowest = sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST]
+    return Timing(len(decoded), _compute_mean_steps(decoded), _build_timing_scores(run, decoded, figures), slowest)
+
+
+def _build_timing_scores(run: Run, decoded: Sequence[RunTask], figures: Figures) -> list[Score]:
     walls = [t.wall_s or 0.0 for t in decoded]
-    past = [max(w - run.budget_s, 0.0) for w in walls]
-    cards = [
-        Score(
-            "Wall per task", *_split_unit(format_seconds(fmean(walls))), note=f"slowest {format_seconds(max(walls))}"
-        ),
-        Score(
-            "Worst overrun",
-            f"{1000 * max(past):.0f}",
-            "ms",
-            f"past the budget of {format_seconds(run.budget_s)}; a round that would pass it is not started",
-        ),
+    overrun_s = max(max(walls) - run.budget_s, 0.0)
+    overrun_note = f"past the budget of {format_seconds(run.budget_s)}; a round that would pass it is not started"
+    scores = [
+        Score("Wall per task", *_split_unit(format_seconds(fmean(walls))), f"slowest {format_seconds(max(walls))}"),
+        Score("Worst overrun", f"{1000 * overrun_s:.0f}", "ms", overrun_note),
     ]
     if (rate := figures.tokens_per_s) is not None:
-        cards.append(
-            Score(
-                "Throughput",
-                format_integer(rate),
-                "tokens/s",
-                "all tasks of a batch" if run.throughput else "all samples of a task",
-            )
-        )
+        note = "all tasks of a batch" if run.throughput else "all samples of a task"
+        scores.append(Score("Throughput", format_integer(rate), "tokens/s", note))
     if run.prefix_cache:
-        cached, prompts = (sum(getattr(t, name) or 0 for t in decoded) for name in ("cached_tokens", "n_prompt_tokens"))
-        share = format_percent(cached / prompts) if prompts else "–"
-        cards.append(
-            Score(
-                "From the prefix cache",
-                share,
-                "",
-                f"{format_integer(cached)} of {format_integer(prompts)} prompt tokens",
-            )
-        )
-    rounds = [t.n_rounds for t in decoded if t.n_rounds is not None]
-    if rounds:
-        cards.append(
-            Score("Rounds", format_decimal(fmean(rounds), 1), "", "mean per task; a round is draft, verify, accept")
-        )
-    memory = max((t.peak_memory_bytes or 0 for t in decoded), default=0)
-    if memory:
-        cards.append(
-            Score("Peak memory", format_decimal(memory / 2**30, 2), "GiB", "of the device, highest over all tasks")
-        )
-    return Timing(len(decoded), steps, cards, sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST])
+        cached = sum(t.cached_tokens or 0 for t in decoded)
+        prompted = sum(t.n_prompt_tokens or 0 for t in decoded)
+        share = format_percent(cached / prompted if prompted else None)
+        note = f"{format_integer(cached)} of {format_integer(prompted)} prompt tokens"
+        scores.append(Score("From the prefix cache", share, note=note))
+    if rounds := [t.n_rounds for t in decoded if t.n_rounds is not None]:
+        note = "mean per task; a round is draft, verify, accept"
+        scores.append(Score("Rounds", format_decimal(fmean(rounds), 1), note=note))
+    if memory := max(t.peak_memory_bytes or 0 for t in decoded):
+        note = "of the device, highest over all tasks"
+        scores.append(Score("Peak memory", format_decimal(memory / 2**30), "GiB", note))
+    return scores
 
 
 def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -> Chart:
@@ -359,14 +330,13 @@ def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -
 
 def list_steps(row: RunTask) -> list[TaskStep]:
     """Each step of one task in the order they happen; empty before it was decoded."""
-    if row.wall_s is None:
-        return []
-    return _compute_step_shares({name: getattr(row, name + "_s") or 0.0 for name, _ in STEPS})
+    return [] if row.wall_s is None else _compute_mean_steps([row])
 
 
-def _compute_step_shares(seconds_of: Mapping[str, float]) -> list[TaskStep]:
-    """The steps with their shares of the work; the wait in the queue is none of it."""
-    work = sum(value for name, value in seconds_of.items() if name != QUEUE)
+def _compute_mean_steps(decoded: Sequence[RunTask]) -> list[TaskStep]:
+    """Mean seconds of each step, with its share of the work; the wait in the queue is none of it."""
+    seconds_of = {name: fmean(getattr(t, name + "_s") or 0.0 for t in decoded) for name, _ in STEPS}
+    work = sum(seconds for name, seconds in seconds_of.items() if name != QUEUE)
     return [
         TaskStep(label, seconds_of[name], None if name == QUEUE else seconds_of[name] / work if work else 0.0)
         for name, label in STEPS

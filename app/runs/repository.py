@@ -86,7 +86,7 @@ class RunProgress:
     tokens: int
     decode_s: float
     elapsed_s: float | None
-    remaining_s: float | None  # None until ENOUGH_TASKS have been decoded
+    time_limit_s: float | None
     overruns: int  # tasks that came back past their budget
     overrun_max_s: float  # the worst of them, in seconds
 
@@ -109,6 +109,17 @@ class RunProgress:
     def resumable(self) -> bool:
         """Whether the run has ended with tasks left."""
         return self.state not in OPEN_RUN_STATES and self.left > 0
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds of decoding left, an estimate; None until ENOUGH_TASKS have been decoded."""
+        if not self.samples or self.decoded < ENOUGH_TASKS:
+            return None
+        waiting = sum(self.by_state.get(s, 0) for s in UNDECODED_TASK_STATES)
+        remaining_s = self.decode_s / self.decoded * waiting
+        if self.time_limit_s is None or self.elapsed_s is None:
+            return remaining_s
+        return min(remaining_s, max(self.time_limit_s - self.elapsed_s, 0.0))
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -313,16 +324,9 @@ def compute_progress(session: Session, run: Run) -> RunProgress:
     walls = session.execute(
         select(RunTask.queued_at, RunTask.queue_s, RunTask.wall_s).where(RunTask.run_id == run.id)
     ).all()
-    decode_s = sum_decoding_s(
-        ((queued_at, queue_s, wall_s) for queued_at, queue_s, wall_s in walls), together=run.throughput
-    )
+    decode_s = sum_decoding_s(walls, together=run.throughput)
     overruns = [wall_s - run.budget_s for _, _, wall_s in walls if wall_s is not None and wall_s > run.budget_s]
-    elapsed = ((run.finished_at or get_utc_time()) - run.started_at).total_seconds() if run.started_at else None
-    done = samples and sum(by_state.get(s, 0) for s in DECODED_TASK_STATES)
-    waiting = sum(by_state.get(state, 0) for state in UNDECODED_TASK_STATES)
-    remaining = decode_s / done * waiting if done >= ENOUGH_TASKS else None
-    if remaining is not None and run.time_limit_s is not None and elapsed is not None:
-        remaining = min(remaining, max(run.time_limit_s - elapsed, 0.0))
+    elapsed_s = ((run.finished_at or get_utc_time()) - run.started_at).total_seconds() if run.started_at else None
     return RunProgress(
         state=run.state,
         by_state=by_state,
@@ -331,8 +335,8 @@ def compute_progress(session: Session, run: Run) -> RunProgress:
         passed=passed,
         tokens=int(tokens),
         decode_s=decode_s,
-        elapsed_s=elapsed,
-        remaining_s=remaining,
+        elapsed_s=elapsed_s,
+        time_limit_s=run.time_limit_s,
         overruns=len(overruns),
         overrun_max_s=max(overruns, default=0.0),
     )

@@ -176,36 +176,36 @@ def build_audit_document(session: Session, study: Study) -> AuditDocument:
     differing: list[DifferingText] = []
     for decoding in (GREEDY, SAMPLED):
         texts = [_load_texts(session, runs[_name_arm(decoding, side)].id) for side in SIDES]
-        # Token ids of one side and texts of the other do not compare.
-        stored = [text for each in texts for text in each.values() if text.raw]
-        kinds = [kind for kind in ("token_ids", "token_texts") if all(getattr(text, kind) for text in stored)]
-        kind = (*kinds, "raw")[0]
-        off, off_again, on, on_again = ({key: text.build_text(kind) for key, text in each.items()} for each in texts)
-        try:
-            found = audit_decoding((off, off_again), (on, on_again), is_greedy=decoding == GREEDY)
-        except AuditError as error:
-            raise ConflictError(f"the audit has no result for {decoding} decoding: {error}") from None
+        found = _audit_texts(decoding, texts)
         decodings.append(_build_decoding(decoding, found))
         differing += _list_differing(decoding, found, texts[0], texts[2])
     verdict = find_worst([each.verdict for each in decodings])
     worst = next(each for each in decodings if each.verdict == verdict)
-    return AuditDocument(
+    return AuditDocument.from_row(
+        worst,
         study_id=study.id,
         name=study.name,
         state=study.state,
         dataset=study.dataset.name,
-        verdict=verdict,
         sentence=f"{worst.decoding}: {worst.sentence}",
-        changed_share=worst.changed_share,
-        noise_share=worst.noise_share,
-        first_difference=worst.first_difference,
-        pass_at_1_difference=worst.pass_at_1_difference,
-        pass_at_1_interval=worst.pass_at_1_interval,
         decodings=decodings,
         tasks=differing[:MAX_DIFFERING_TEXTS],
         profiles={side: _build_profile(runs[_name_arm(GREEDY, side)]) for side in ("off", "on")},
         command=study.command,
     )
+
+
+def _audit_texts(decoding: str, sides: Sequence[Mapping[Key, _StoredText]]) -> AuditedDecoding:
+    """The verdict about the texts of all SIDES, in tokens of one kind: ids of one side and texts of another do not
+    compare. Raises ConflictError."""
+    stored = [text for side in sides for text in side.values() if text.raw]
+    kinds = (kind for kind in ("token_ids", "token_texts") if all(getattr(text, kind) for text in stored))
+    kind = next(kinds, "raw")
+    off, off_again, on, on_again = ({key: text.build_text(kind) for key, text in side.items()} for side in sides)
+    try:
+        return audit_decoding((off, off_again), (on, on_again), is_greedy=decoding == GREEDY)
+    except AuditError as error:
+        raise ConflictError(f"the audit has no result for {decoding} decoding: {error}") from None
 
 
 def _name_arm(decoding: str, side: str) -> str:
@@ -240,14 +240,8 @@ def _load_texts(session: Session, run_id: uuid.UUID) -> Mapping[Key, _StoredText
 
 
 def _build_decoding(decoding: str, found: AuditedDecoding) -> DecodingAudit:
-    shared = [name for name in DecodingAudit.model_fields if hasattr(found, name)]
-    return DecodingAudit(
-        decoding=decoding,
-        texts=found.n_texts,
-        on_more_likely=found.more_likely[0],
-        off_more_likely=found.more_likely[1],
-        **{name: getattr(found, name) for name in shared},
-    )
+    on, off = found.more_likely
+    return DecodingAudit.from_row(found, decoding=decoding, texts=found.n_texts, on_more_likely=on, off_more_likely=off)
 
 
 def _list_differing(

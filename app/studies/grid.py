@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,29 +39,29 @@ def build_grid(values: Values, base_options: Sequence[Mapping[str, Any]] = ({},)
     remain.
     """
     _refuse_too_many(math.prod(map(len, values.values())) * len(base_options), MAX_COMBINATIONS, "combinations")
-    wanted = [
-        {**base, **dict(zip(values, combination, strict=True))}
+    combinations = [
+        {**base, **dict(zip(values, chosen, strict=True))}
         for base in base_options
-        for combination in itertools.product(*values.values())
+        for chosen in itertools.product(*values.values())
     ]
+    describe = partial(_describe_combination, combinations)
     arms: dict[str, tuple[dict[str, Any], ArmSpec]] = {}
     refused: list[tuple[dict[str, Any], BadInputError]] = []
     left_out = []
-    for one in wanted:
+    for combination in combinations:
         try:
-            arm = ArmSpec.model_validate(one)
+            arm = ArmSpec.model_validate(combination)
         except ValidationError as error:
-            refused.append((one, to_bad_input(error)))
+            refused.append((combination, to_bad_input(error)))
             continue
-        first, _ = arms.setdefault(_build_equivalence_key(arm), (one, arm))
-        if first is not one:
-            names = [_describe_combination(combination, wanted) for combination in (one, first)]
-            left_out.append(f"{names[0]} is left out: it decodes as {names[1]} does")
-    for one, refusal in refused:
+        first, _ = arms.setdefault(_build_equivalence_key(arm), (combination, arm))
+        if first is not combination:
+            left_out.append(f"{describe(combination)} is left out: it decodes as {describe(first)} does")
+    for combination, refusal in refused:
         field = refusal.field or ""
-        if not any(given.get(field) == one.get(field) for given, _ in arms.values()):
+        if not any(accepted.get(field) == combination.get(field) for accepted, _ in arms.values()):
             raise refusal
-        left_out.append(f"{_describe_combination(one, wanted)} is left out: {refusal}")
+        left_out.append(f"{describe(combination)} is left out: {refusal}")
     _refuse_too_many(len(arms), MAX_ARMS, "arms")
     if len(arms) < MIN_ARMS:
         why = f" ({left_out[0]})" if left_out else ""
@@ -79,11 +80,11 @@ def _build_equivalence_key(arm: ArmSpec) -> str:
     return arm.model_dump_json(exclude=without)
 
 
-def _describe_combination(one: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> str:
+def _describe_combination(combinations: Sequence[Mapping[str, Any]], combination: Mapping[str, Any]) -> str:
     """The values in which the combination differs from others."""
     options = get_options(ArmOptions)
     return ", ".join(
         f"{name.replace('_', ' ')} {options[name].text(value)}"
-        for name, value in one.items()
-        if any(other.get(name) != value for other in wanted)
+        for name, value in combination.items()
+        if any(other.get(name) != value for other in combinations)
     )

@@ -51,16 +51,8 @@ def submit(
     share batches among tasks, because an audit asks for texts and not for times.
     """
     resolved = resolve_spec(ctx, spec, for_audit=for_audit)
-    named_runs = list(zip(spec.list_names(), resolved.runs, strict=True))
-    if not runs.is_local(pinned_worker, handover):
-        for number, (name, one) in enumerate(named_runs, start=1):
-            with name_arm_in_errors(number, name):
-                runs.require_allowed_models(ctx, one.target, one.drafter)
-    require_secrets_for_each(parse_target(one.target).base_url for one in resolved.runs if is_remote(one.target))
-    for number, (name, one) in enumerate(named_runs, start=1):
-        with name_arm_in_errors(number, name):
-            if not ctx.servers.is_started_here(one.target):
-                runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
+    arms = list(zip(spec.list_names(), resolved.runs, strict=True))
+    _require_targets(ctx, arms, is_local=runs.is_local(pinned_worker, handover))
     study = Study(
         id=study_id or generate_id(),
         name=spec.name or spec.build_default_name(),
@@ -70,16 +62,16 @@ def submit(
         race=spec.race,
         command=command or files.format_study_command(spec),
     )
-    for position, (name, one) in enumerate(named_runs):
+    for position, (name, run_spec) in enumerate(arms):
         run = runs.build_run(
             Run,
-            one,
+            run_spec,
             resolved.tasks,
             policy=ARM,
             dataset_id=resolved.dataset.id,
-            name=one.name,
-            command=format_shell_command(one),
-            quiet=build_quiet_wait(one.quiet_limit_s),
+            name=run_spec.name,
+            command=format_shell_command(run_spec),
+            quiet=build_quiet_wait(run_spec.quiet_limit_s),
             pinned_worker=pinned_worker,
             handover=handover,
         )
@@ -90,6 +82,19 @@ def submit(
             for arm in study.arms:
                 call_after_commit(session, enqueue.enqueue_preparation, ctx, arm.run.id)
     return study.id
+
+
+def _require_targets(ctx: Context, arms: Sequence[tuple[str, RunSpec]], *, is_local: bool) -> None:
+    """Raises BadInputError that names the arm whose models are not allowed or whose server does not answer."""
+    if not is_local:
+        for number, (name, spec) in enumerate(arms, start=1):
+            with name_arm_in_errors(number, name):
+                runs.require_allowed_models(ctx, spec.target, spec.drafter)
+    require_secrets_for_each(parse_target(spec.target).base_url for _, spec in arms if is_remote(spec.target))
+    for number, (name, spec) in enumerate(arms, start=1):
+        with name_arm_in_errors(number, name):
+            if not ctx.servers.is_started_here(spec.target):
+                runs.require_answering(ctx, [spec.target], is_local=is_local)
 
 
 class ResolvedStudy(NamedTuple):

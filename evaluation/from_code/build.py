@@ -55,9 +55,10 @@ from evaluation.from_code.tasks import (
 from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.from_code.unstated import BodyConstant, find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
+from evaluation.source import list_positional_arguments
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-16"
+BUILDER = "from-code-17"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -153,7 +154,7 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
     _check_variety(chosen)
     program = PlacedFunction(program.placement.keep_modules(sorted(loaded)), program.definition)
     bare = remove_decorators(node)
-    names = mutants.list_parameters(bare)
+    names = [argument.arg for argument in list_positional_arguments(bare.args)]
     usual, optional = find_fixed_values(chosen, names), find_none_parameters(cases, names)
     faulty = tuple(
         mutants.build_mutants(bare, checks.MAX_MUTANTS, function.owner, usual, returns_none_too(cases), optional)

@@ -268,7 +268,7 @@ def _list_leaves(tree: Any) -> list[Any]:
         ((tag, part),) = tree.items()
         if tag in ("ref", "float"):
             return [float(part)] if tag == "float" else []
-        return _list_leaves(part[1:] if tag in ("number", "object") else part)
+        return _list_leaves(part[1:] if tag in ("number", "object", "member") else part)
     if isinstance(tree, list):
         return [leaf for part in tree for leaf in _list_leaves(part)]
     return [tree]

@@ -289,8 +289,11 @@ def _change_call(node: ast.Call, args: list[ast.expr], keywords: list[ast.keywor
 
 
 def _replace_exception(node: ast.Raise) -> Iterator[ast.stmt]:
-    """Another class of exception, which no caller who expects the first one catches."""
+    """Another class of exception, which no caller who expects the first one catches; none catches less than
+    BaseException."""
     match node.exc:
+        case ast.Name(id="BaseException") | ast.Call(func=ast.Name(id="BaseException")):
+            return
         case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)) if isinstance(getattr(builtins, name, None), type):
-            other = "ArithmeticError" if name not in ("ArithmeticError", "Exception", "BaseException") else "SystemExit"
+            other = "ArithmeticError" if name not in ("ArithmeticError", "Exception") else "SystemExit"
             yield ast.Raise(ast.Name(other, ast.Load()), None)

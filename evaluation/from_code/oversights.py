@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from evaluation.from_code.text_faults import drop_characters, loosen_pattern
+from evaluation.source import list_positional_arguments
 
 _CONCRETE_BY_ABSTRACT = {
     "Mapping": "dict", "MutableMapping": "dict", "Sequence": "list", "MutableSequence": "list", "Set": "set",
@@ -89,7 +90,9 @@ def _list_statement_faults(node: ast.stmt) -> list[Fault]:
             return [("handler", list(_drop_handlers(node)))]
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.AugAssign():
             return [("statement", [ast.Pass()])]
-        case ast.Raise(exc=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if name[:1].isupper():
+        case ast.Raise(exc=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if (
+            name[:1].isupper() and name != "ArithmeticError"
+        ):
             return [("exception", [ast.Raise(ast.Name("ArithmeticError", ast.Load()), None)])]
     return []
 
@@ -111,7 +114,7 @@ def _list_call_faults(node: ast.Call) -> list[Fault]:
 
 def pair_defaults(arguments: ast.arguments) -> list[tuple[str, ast.expr | None]]:
     """The parameters that have a default, and those by keyword alone, with their defaults."""
-    positional = [*arguments.posonlyargs, *arguments.args]
+    positional = list_positional_arguments(arguments)
     pairs = [
         *zip(reversed(positional), reversed(arguments.defaults), strict=False),
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),

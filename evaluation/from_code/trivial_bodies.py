@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from evaluation.datasets import Task
 from evaluation.from_code.mutants import FunctionNode
 from evaluation.project_tests.splice import iterate_functions
-from evaluation.source import list_arguments
+from evaluation.source import list_arguments, list_positional_arguments
 
 _STORED_BODIES = ("pass", 'return ""', "return 0", "return True", "return []", "return {}", "raise ValueError")
 
@@ -39,5 +39,5 @@ def list_trivial_completions(task: Task) -> list[str]:
     solution = task.canonical_solution
     margin = solution[: len(solution) - len(solution.lstrip())]
     functions = [node for name, node in iterate_functions(task.build_program(solution)) if name == task.entry_point]
-    arguments = [each.arg for node in functions[-1:] for each in (*node.args.posonlyargs, *node.args.args)]
+    arguments = [each.arg for node in functions[-1:] for each in list_positional_arguments(node.args)]
     return [f"{margin}{body}\n" for body in (*_STORED_BODIES, *(f"return {name}" for name in arguments[-1:]))]

@@ -147,10 +147,9 @@ def _parse_choice(choice: Any) -> ChoiceDelta | None:
     part = delta if isinstance(delta, dict) else choice
     index, reason = choice.get("index"), choice.get("finish_reason")
     text = part.get("content") if part is delta else part.get("text")
-    if not isinstance(text, str | None):
-        raise RemoteServerError(f"sends a choice whose text is {type(text).__name__}, not a text")
-    if not isinstance(reason, str | None):
-        raise RemoteServerError(f"sends a choice whose finish_reason is {type(reason).__name__}, not a text")
+    for name, value in (("text", text), ("finish_reason", reason)):
+        if not isinstance(value, str | None):
+            raise RemoteServerError(f"sends a choice whose {name} is {type(value).__name__}, not a text")
     if not isinstance(index, int) or isinstance(index, bool):
         return None
     tokens, is_usable = _parse_logprobs(choice.get("logprobs"))
@@ -177,21 +176,25 @@ def _parse_logprobs(logprobs: Any) -> tuple[TokenLogprobs | None, bool]:
         return None, True
     if not isinstance(logprobs, dict):
         return None, False
-    values, texts = logprobs.get("token_logprobs"), logprobs.get("tokens")
-    if values is None and (content := logprobs.get("content")) is not None:
-        if not isinstance(content, list) or not all(isinstance(token, dict) for token in content):
-            return None, False
-        values, texts = [token.get("logprob") for token in content], [token.get("token") for token in content]
-    if values is None:
+    values, texts, content = (logprobs.get(name) for name in ("token_logprobs", "tokens", "content"))
+    if values is None and content is None:
         return None, True
+    if values is None and isinstance(content, list) and all(isinstance(token, dict) for token in content):
+        values, texts = [token.get("logprob") for token in content], [token.get("token") for token in content]
+    tokens = _pair_tokens(texts, values)
+    return tokens, tokens is not None
+
+
+def _pair_tokens(texts: Any, values: Any) -> TokenLogprobs | None:
+    """The tokens that have a log-probability, with empty texts where none were sent; None if they cannot be used."""
     if not isinstance(values, list) or not all(map(_is_logprob, values)):
-        return None, False
+        return None
     if texts is None:
         texts = [""] * len(values)
     if not isinstance(texts, list) or len(texts) != len(values) or not all(isinstance(t, str) for t in texts):
-        return None, False
+        return None
     known = [(text, float(value)) for text, value in zip(texts, values, strict=True) if value is not None]
-    return TokenLogprobs([text for text, _ in known], [value for _, value in known]), True
+    return TokenLogprobs([text for text, _ in known], [value for _, value in known])
 
 
 def _is_logprob(value: Any) -> bool:

@@ -6,15 +6,14 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from importlib import metadata
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import structlog
 
-from app.core.remote.chunks import RemoteServerError
+from app.core.remote.chunks import RemoteServerError, Usage
 from app.core.remote.connection import RequestRefusedError, ServerConnection
 from app.core.remote.dialects import (
     RemoteInfillFormat,
@@ -206,27 +205,22 @@ class RemoteEngine:
             raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
         path, _, _ = get_request_form(request.prompt)
         self._path = CHAT_PATH if path == CHAT_PATH else COMPLETIONS_PATH
+        if path == COMPLETIONS_PATH and not self._profile.has_completions:
+            raise RequestError("prompt_mode is 'completion': this server takes conversations only, use chat")
         async with ServerConnection(self._target) as server:
-            profile = self._profile.get_dialect(path)
-            if not self._profile.has_completions and path == COMPLETIONS_PATH:
-                raise RequestError("prompt_mode is 'completion': this server takes conversations only, use chat")
             before = await read_counters(server) if is_alone and self._profile.facts.has_counters else {}
             clock = Clock(request.budget_s, request.waited_s)
-            exchanges = _plan_exchanges(server, profile, request, clock)
-            await _receive(exchanges, clock, on_update, should_cancel)
-            if len(exchanges) < request.n and _is_refused(exchanges[0]):
-                # Some take n only up to a limit, or not with temperature 0.
-                profile = replace(profile, takes_n=False)
+            probed = self._profile.get_dialect(path)
+            for profile in (probed, replace(probed, takes_n=False)):
                 exchanges = _plan_exchanges(server, profile, request, clock)
                 await _receive(exchanges, clock, on_update, should_cancel)
+                if len(exchanges) == request.n or not _is_refused(exchanges[0]):
+                    break  # else once more: some take n only up to a limit, or not with temperature 0
             after = await read_counters(server) if before else {}
-        counters = {name: after.get(name, count) - count for name, count in before.items()}
         has_begun = any(exchange.has_begun for exchange in exchanges)
         _raise_or_log_faults(exchanges, has_begun=has_begun)
-        if self._count_tokens is not None:
-            for receiver in chain.from_iterable(exchange.receivers for exchange in exchanges):
-                receiver.sample.n_counted = self._count_tokens(receiver.sample.text)
-        completion = _summarize(exchanges, counters)
+        counters = {name: after.get(name, count) - count for name, count in before.items()}
+        completion = _summarize(exchanges, counters, self._count_tokens)
         if completion.waited_s > request.waited_s and not has_begun:
             log.warning("another server was too busy until the deadline", endpoint=server.address)
         self._profile = replace(self._profile, chat=profile) if path == CHAT_PATH else profile
@@ -251,13 +245,11 @@ def _raise_or_log_faults(exchanges: Sequence[Exchange], *, has_begun: bool) -> N
 def _plan_exchanges(server: ServerConnection, profile: ServerProfile, request: Request, clock: Clock) -> list[Exchange]:
     """The requests that make the samples: one, or one for each sample."""
     path, _, _ = get_request_form(request.prompt)
-    if not profile.needs_request_per_sample(request.stop, path):
-        receivers = [SampleReceiver(request, i, request.seed) for i in range(request.n)]
-        return [Exchange(server, profile, request, clock, receivers)]
-    return [
-        Exchange(server, profile, request, clock, [SampleReceiver(request, i, derive_seed(request.seed, i))])
-        for i in range(request.n)
-    ]
+    if profile.needs_request_per_sample(request.stop, path):
+        groups = [[SampleReceiver(request, i, derive_seed(request.seed, i))] for i in range(request.n)]
+    else:
+        groups = [[SampleReceiver(request, i, request.seed) for i in range(request.n)]]
+    return [Exchange(server, profile, request, clock, receivers) for receivers in groups]
 
 
 def derive_seed(seed: int, index: int) -> int:
@@ -300,27 +292,28 @@ def _announce(exchanges: Sequence[Exchange], clock: Clock, on_update: OnUpdate |
         on_update([receiver.build_update(now_s) for receiver in changed])
 
 
-def _summarize(exchanges: Sequence[Exchange], counters: Mapping[str, float]) -> Completion:
+def _summarize(
+    exchanges: Sequence[Exchange], counters: Mapping[str, float], count_tokens: TokenCounter | None
+) -> Completion:
     """The samples and times. `counters` is how much the server's counters rose; what the answers say of
     themselves takes precedence, because others may use the server too."""
-    samples: list[Sample] = [receiver.sample for exchange in exchanges for receiver in exchange.receivers]
+    samples = [receiver.sample for exchange in exchanges for receiver in exchange.receivers]
+    if count_tokens is not None:
+        for sample in samples:
+            sample.n_counted = count_tokens(sample.text)
     ended_s = max(sample.finished_s or 0.0 for sample in samples)
     # The wait for a server that is too busy is the user's, and not the model's. One that the deadline ended is known
     # only after its samples have ended.
     waited_s = min(ended_s, *(exchange.waited_s for exchange in exchanges))
     wall_s = max(ended_s - waited_s, 0.0)
     prefill_s = min((s.first_token_s - waited_s for s in samples if s.first_token_s is not None), default=wall_s)
-    usages = [exchange.usage for exchange in exchanges if exchange.usage is not None]
     _assign_drafts(exchanges, samples, counters)
-    cached = next((usage.cached_tokens for usage in usages if usage.cached_tokens is not None), None)
+    usage = reduce(Usage.fill_unknown, (exchange.usage for exchange in exchanges), Usage())
+    cached = usage.cached_tokens
+    if cached is None and "cached" in counters:
+        cached = int(counters["cached"])
     return Completion(
-        samples,
-        next((usage.prompt_tokens for usage in usages if usage.prompt_tokens is not None), 0),
-        [],
-        prefill_s,
-        wall_s,
-        cached_tokens=int(counters["cached"]) if cached is None and "cached" in counters else cached,
-        waited_s=waited_s,
+        [*samples], usage.prompt_tokens or 0, [], prefill_s, wall_s, cached_tokens=cached, waited_s=waited_s
     )
 
 

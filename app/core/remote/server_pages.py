@@ -59,21 +59,27 @@ async def read_facts(server: ServerConnection) -> ServerFacts:
     """
     models, server_header = await server.fetch_page(f"{server.address}/models")
     owners = [str(model.get("owned_by", "")).lower() for model in _list_models(models)]
-    name = next((_OWNERS[owner] for owner in owners if owner in _OWNERS), "")
-    version = ""
-    for page in ("version", "props", *SGLANG_PAGES):
-        document = await _fetch_json(server, page)
-        if page == "version" and isinstance(document, dict) and isinstance(document.get("version"), str):
-            version, name = document["version"], name or VLLM
-        elif page == "props" and isinstance(document, dict) and "build_info" in document:
-            version, name = str(document["build_info"]), LLAMA_CPP
-        elif isinstance(document, dict) and document and (page == OLD_SGLANG_PAGE or name == SGLANG):
-            version, name = str(document.get("version", "")), SGLANG
-            break
-    name = name or server_header
+    owner_name = next((_OWNERS[owner] for owner in owners if owner in _OWNERS), "")
+    name, version = await _read_name_and_version(server, owner_name)
     metrics = await _fetch_text(server, "metrics")
     has_counters = any(counter in metrics for counters in COUNTERS.values() for counter in counters)
-    return ServerFacts(name[:MAX_FACT], version[:MAX_FACT], has_counters=has_counters)
+    return ServerFacts((name or server_header)[:MAX_FACT], version[:MAX_FACT], has_counters=has_counters)
+
+
+async def _read_name_and_version(server: ServerConnection, owner_name: str) -> tuple[str, str]:
+    """(name, version) by the pages that each server has; `owner_name` is what the owner of its models suggests."""
+    name, version = owner_name, ""
+    for page in ("version", "props", *SGLANG_PAGES):
+        document = await _fetch_json(server, page)
+        if not isinstance(document, dict) or not document:
+            continue
+        if page == "version" and isinstance(document.get("version"), str):
+            name, version = name or VLLM, document["version"]
+        elif page == "props" and "build_info" in document:
+            name, version = LLAMA_CPP, str(document["build_info"])
+        elif page == OLD_SGLANG_PAGE or name == SGLANG:
+            return SGLANG, str(document.get("version", ""))
+    return name, version
 
 
 async def read_speculation(server: ServerConnection) -> dict[str, str | int | float | bool]:

@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import math
 import uuid
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import structlog
@@ -83,9 +84,8 @@ class DecodeJob(Job):
         self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode, with_costs=is_interactive))
         self.announce()
         self._started_at = get_utc_time()
-        waited_s = 0.0
-        if is_interactive:  # its clock started when it was accepted
-            waited_s = max((self._started_at - self._queued_at).total_seconds(), 0.0)
+        # The clock of an interactive task started when it was accepted.
+        waited_s = self._compute_queue_s() if is_interactive else 0.0
         lease_s = self.claim.policy.get_lease_s(self._ctx, run.budget_s)
         if lease_s is not None:
             self.lease.store(lambda: self.lease.shorten(lease_s))
@@ -116,10 +116,11 @@ class DecodeJob(Job):
         if stop is StopReason.INTERRUPTED:
             raise WorkStoppedError
         now = get_utc_time()
-        state = TaskState.DECODED if self.run.graded else TaskState.FINISHED
         if stop is StopReason.CANCELLED:
             state = TaskState.CANCELLED
-        rounds, use = completion.rounds, self._use
+        else:
+            state = TaskState.DECODED if self.run.graded else TaskState.FINISHED
+        rounds = completion.rounds
         self.finish(
             state,
             lambda session: self._write(session, completion),
@@ -132,7 +133,7 @@ class DecodeJob(Job):
             cached_tokens=completion.cached_tokens,
             prompt_logprobs=logprobs.encode_prompt_logprobs(completion),
             started_at=self._started_at,
-            queue_s=completion.waited_s or max((self._started_at - self._queued_at).total_seconds(), 0.0),
+            queue_s=completion.waited_s or self._compute_queue_s(),
             prefill_s=completion.prefill_s,
             wall_s=completion.wall_s,
             n_rounds=len(rounds),
@@ -141,11 +142,11 @@ class DecodeJob(Job):
             verify_s=math.fsum(r.verify_s for r in rounds),
             other_s=math.fsum(r.other_s for r in rounds),
             peak_memory_bytes=completion.peak_memory_bytes,
-            capacity_s=use and use.capacity_s,
-            others_cpu_s=use and use.others_cpu_s,
-            steal_s=use and use.steal_s,
-            load_average=use and use.load_average,
+            **{field.name: getattr(self._use, field.name, None) for field in fields(machine_use.MachineUse)},
         )
+
+    def _compute_queue_s(self) -> float:
+        return max((self._started_at - self._queued_at).total_seconds(), 0.0)
 
     def _write(self, session: Session, completion: Completion) -> None:
         """Writes the samples, and publishes them after COMMIT."""

@@ -6,6 +6,7 @@ import re
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from app.core.errors import BadInputError
 from decoding.suggest import suggest_one_of
@@ -66,28 +67,34 @@ def parse_spec(kind: type[S], values: dict[str, Any]) -> S:
 def to_bad_input(error: ValidationError) -> BadInputError:
     """The first error of a validation as one sentence that names the field and the remedy."""
     fault = error.errors()[0]
+    kind, message = fault["type"], fault["msg"].removeprefix("Value error, ")
     field = ".".join(str(part) for part in fault["loc"]) or None
-    message = fault["msg"].removeprefix("Value error, ")
-    if fault["type"] == "json_invalid":
+    if kind == "json_invalid":
         return BadInputError(f"the body is not JSON: {message.removeprefix('Invalid JSON: ')}")
-    if fault["type"] == "model_type" and field is None:
+    if field is None and kind == "model_type":
         return BadInputError("the body is not a JSON object: send one, as in {...}")
     if field is None:
         return BadInputError(message)
-    if fault["type"] == "extra_forbidden":
+    if kind == "extra_forbidden":
         return BadInputError(f"{field} is not a known field: remove it", field)
-    if fault["type"] == "missing":
+    if kind == "missing":
         return BadInputError(f"{field} is missing: give one", field)
-    if fault["type"] in ("too_long", "too_short"):
+    if kind in ("too_long", "too_short"):
         bounds = fault["ctx"]
         limit = f"at most {bounds['max_length']}" if "max_length" in bounds else f"at least {bounds['min_length']}"
         return BadInputError(f"{field} has {bounds['actual_length']} entries: give {limit}", field)
-    if fault["type"] in ("literal_error", "enum") and isinstance(fault["input"], str):
-        known = re.findall(r"'([^']*)'", str(fault["ctx"]["expected"]))
-        message = suggest_one_of(fault["input"], known)
-    if fault["type"] == "string_pattern_mismatch" and "\0" in str(fault["input"]):
-        message = "a text must not hold the character NUL: remove it"
-    message = NUMBER_REMEDIES.get(fault["type"], message)
     given = repr(fault["input"])
-    given = given if len(given) <= LONGEST_ECHO else f"{given[:LONGEST_ECHO]}... ({len(given)} characters)"
-    return BadInputError(f"{field} is {given}: {message[0].lower() + message[1:]}", field)
+    if len(given) > LONGEST_ECHO:
+        given = f"{given[:LONGEST_ECHO]}... ({len(given)} characters)"
+    remedy = _find_remedy(fault) or message
+    return BadInputError(f"{field} is {given}: {remedy[0].lower() + remedy[1:]}", field)
+
+
+def _find_remedy(fault: ErrorDetails) -> str | None:
+    """What to do about a value, where pydantic's message does not say it well."""
+    kind, given = fault["type"], fault["input"]
+    if kind in ("literal_error", "enum") and isinstance(given, str):
+        return suggest_one_of(given, re.findall(r"'([^']*)'", str(fault["ctx"]["expected"])))
+    if kind == "string_pattern_mismatch" and "\0" in str(given):
+        return "a text must not hold the character NUL: remove it"
+    return NUMBER_REMEDIES.get(kind)

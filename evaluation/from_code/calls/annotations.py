@@ -9,7 +9,7 @@ from typing import Any
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.recording import values
 from evaluation.from_code.source.find import ProjectFunction
-from evaluation.source import list_arguments
+from evaluation.source import list_arguments, list_positional_arguments
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (float, int), "complex": (complex, float, int), "str": (str,), "bytes": (bytes,),
@@ -25,7 +25,7 @@ def keep_typed_cases(function: ProjectFunction, cases: Sequence[Case], least: in
     Tests call `ordinal(number: int)` with texts too, to see that it copes: an answer that relies on the hint is right.
     """
     hints = {argument.arg: list_allowed_types(argument.annotation) for argument in list_arguments(function.node.args)}
-    names = [argument.arg for argument in [*function.node.args.posonlyargs, *function.node.args.args]]
+    names = [argument.arg for argument in list_positional_arguments(function.node.args)]
     fitting = [case for case in cases if _has_hinted_types(case.call, names, hints)]
     return fitting if len(fitting) >= least else list(cases)
 

@@ -21,6 +21,7 @@ from evaluation.from_code.mutants import list_parameters
 from evaluation.from_code.oversights import pair_defaults
 from evaluation.from_code.recording import values
 from evaluation.from_code.recording.values import OpaqueObject
+from evaluation.source import list_positional_arguments
 
 _MAX_REPLACEMENTS = 6
 """Replacements of one part by others of its kind."""
@@ -164,13 +165,14 @@ def _change_call(
         yield name, "left out", (args, {key: part for key, part in kwargs.items() if key != name})
         for kind, other in _change_value(value, pools[name], hints):
             yield name, kind, (args, {**kwargs, name: other})
-    if len(args) > len(node.args.posonlyargs) + len(node.args.args) - len(node.args.defaults):
+    n_positional = len(list_positional_arguments(node.args))
+    if len(args) > n_positional - len(node.args.defaults):
         yield len(args) - 1, "left out", (args[:-1], kwargs)
     constants = {name: each.value for name, each in pair_defaults(node.args) if isinstance(each, ast.Constant)}
     for number, name in enumerate(list_parameters(node)):
         if name not in constants or name in kwargs:
             continue
-        if number < len(args):
+        if number < min(len(args), n_positional):
             yield number, "left to its default", ((*args[:number], constants[name], *args[number + 1 :]), kwargs)
         else:
             yield from (

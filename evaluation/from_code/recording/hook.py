@@ -47,8 +47,9 @@ def install_recorder(plan: dict[str, Any]) -> None:
     setattr(builtins, AT_END, _NamesAtShutdown(_names_at_end))
     sys.meta_path.insert(0, _Finder(plan["targets"]))
     for module in list(sys.modules.values()):
-        chosen = plan["targets"].get(os.path.realpath(getattr(module, "__file__", None) or ""))
-        if chosen:
+        path = os.path.realpath(getattr(module, "__file__", None) or "")
+        chosen = plan["targets"].get(path, [])
+        if chosen or seen.is_noted(path):
             _replace_code(module, chosen)
 
 
@@ -73,14 +74,14 @@ def _replace_code(module: types.ModuleType, chosen: list[Any]) -> None:
     """
     path = str(module.__file__)
     with open(path, "rb") as file:
-        code = compile(instrument_module(file.read(), path, chosen), path, "exec", dont_inherit=True)
+        tree = seen.add_counters(instrument_module(file.read(), path, chosen), path)
+    code = compile(tree, path, "exec", dont_inherit=True)
     new = {(part.co_name, part.co_firstlineno): part for part in _iterate_codes(code)}
-    names = {name for name, _line, _key, _inputs_only in chosen}
     for function in _iterate_functions(module):
         old = function.__code__
         other = new.get((old.co_name, old.co_firstlineno))
         is_own = function.__globals__ is vars(module)  # else it was imported from another one
-        if is_own and other is not None and old.co_name in names and old.co_freevars == other.co_freevars:
+        if is_own and other is not None and old.co_name != "<lambda>" and old.co_freevars == other.co_freevars:
             function.__code__ = other
 
 

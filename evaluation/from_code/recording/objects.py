@@ -27,11 +27,22 @@ class UnwritableObjectError(Exception):
     """A value that is neither found by its name nor has a state that can be written."""
 
 
-def _read_clock(value: Any, *parts: Any) -> tuple[Any, ...]:
-    """The parts of a time of day. Raises UnwritableObjectError for the second of two equal ones (`fold`)."""
-    if value.fold:
-        raise UnwritableObjectError("a repeated time of day")
-    return (*parts, value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
+def _build_reader(kind: Any, *names: str) -> Callable[[Any], tuple[Any, ...]]:
+    """Reads attributes of a builtin type by its own descriptors: a subclass may have others of these names."""
+    descriptors = [getattr(kind, name) for name in names]
+    return lambda value: tuple(descriptor.__get__(value) for descriptor in descriptors)
+
+
+def _build_clock_reader(kind: Any, *date_names: str) -> Callable[[Any], tuple[Any, ...]]:
+    """Reads a time of day. Raises UnwritableObjectError for the second of two equal ones (`fold`)."""
+    read = _build_reader(kind, *date_names, "hour", "minute", "second", "microsecond", "tzinfo")
+
+    def read_clock(value: Any) -> tuple[Any, ...]:
+        if kind.fold.__get__(value):
+            raise UnwritableObjectError("a repeated time of day")
+        return read(value)
+
+    return read_clock
 
 
 def _read_zone_data(key: str) -> bytes:
@@ -59,6 +70,10 @@ _MUTABLE: dict[Any, Any] = {  # how content is read, and put into an empty objec
     collections.defaultdict: (dict.items, dict.__setitem__),
     dict: (dict.items, dict.__setitem__),
 }
+_EXTRA: dict[Any, Any] = {
+    collections.deque: collections.deque.maxlen,
+    collections.defaultdict: collections.defaultdict.default_factory,
+}
 _IMMUTABLE: dict[Any, Any] = {  # the arguments that make it
     tuple: lambda value: (tuple(tuple.__iter__(value)),),
     frozenset: lambda value: (tuple(frozenset.__iter__(value)),),
@@ -66,13 +81,13 @@ _IMMUTABLE: dict[Any, Any] = {  # the arguments that make it
     int: lambda value: (int.__int__(value),),
     float: lambda value: (float.__float__(value),),
     bytes: lambda value: (bytes(memoryview(value)),),
-    complex: lambda value: (complex.real.__get__(value), complex.imag.__get__(value)),
-    datetime.datetime: lambda value: _read_clock(value, value.year, value.month, value.day),
-    datetime.date: lambda value: (value.year, value.month, value.day),
-    datetime.time: _read_clock,
+    complex: _build_reader(complex, "real", "imag"),
+    datetime.datetime: _build_clock_reader(datetime.datetime, "year", "month", "day"),
+    datetime.date: _build_reader(datetime.date, "year", "month", "day"),
+    datetime.time: _build_clock_reader(datetime.time),
     datetime.tzinfo: lambda _value: (),
     zoneinfo.ZoneInfo: lambda value: (value.key, _read_zone_data(value.key)),
-    datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
+    datetime.timedelta: _build_reader(datetime.timedelta, "days", "seconds", "microseconds"),
     datetime.timezone: datetime.timezone.__getinitargs__,  # type: ignore[attr-defined]
     decimal.Decimal: lambda value: (decimal.Decimal.__str__(value),),
     slice: lambda value: (value.start, value.stop, value.step),
@@ -198,9 +213,8 @@ def write_state(value: Any, write: Callable[[Any], None], out: list[str], tempor
     if base in _MUTABLE:
         items = list(_MUTABLE[base][0](value))
         temporaries.extend(items)
-        extra = value.maxlen if base is collections.deque else None
         out.append("[")
-        write(value.default_factory if base is collections.defaultdict else extra)
+        write(_EXTRA[base].__get__(value) if base in _EXTRA else None)
         out.append(",")
         write_all(items, write, out)
         out.append("],")

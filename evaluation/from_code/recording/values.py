@@ -73,6 +73,8 @@ def read(text: str) -> Any:
         return value
     except (TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a written value: {error}") from None
+    except objects.UnwritableObjectError as reason:
+        raise ValueError(str(reason)) from None
 
 
 def read_plain(text: str) -> Any:

@@ -17,7 +17,7 @@ from evaluation.languages.translation.type_inference import UntranslatableError
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, to_json
 from evaluation.sandbox import Sandbox
-from evaluation.source import parse_open
+from evaluation.source import list_positional_arguments, parse_open
 
 MAX_LOST = 1 / 3
 """The share of a task's calls that may be lost, to other types or values that do not fit."""
@@ -73,7 +73,7 @@ def _is_harmless(node: ast.stmt) -> bool:
 
 def _select_complete_calls(calls: Sequence[PlainCall], function: ast.FunctionDef) -> list[PlainCall]:
     """The calls that give every argument: a default value is Python's."""
-    n = len(function.args.posonlyargs) + len(function.args.args)
+    n = len(list_positional_arguments(function.args))
     whole = [call for call in calls if len(call.args) == n]
     if not whole:
         raise UntranslatableError("its test leaves out arguments")
@@ -82,7 +82,7 @@ def _select_complete_calls(calls: Sequence[PlainCall], function: ast.FunctionDef
 
 def _infer_signature(function: ast.FunctionDef, calls: list[PlainCall]) -> tuple[Signature, list[PlainCall]]:
     """The signature, and the calls whose arguments fit it. Raises UntranslatableError."""
-    nodes = [*function.args.posonlyargs, *function.args.args]
+    nodes = list_positional_arguments(function.args)
     kept = _select_one_type(calls)
     returned = [type_inference.infer_value_type(call.returned) for call in kept if not call.raised]
     returns = type_inference.merge_annotation(

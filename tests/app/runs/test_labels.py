@@ -44,6 +44,17 @@ def test_names_that_begin_alike_give_way_to_the_settings_that_differ():
     assert found == ["n = 1, ngram", "n = 4, ngram", "other"]
 
 
+def test_pairs_that_differ_in_the_same_setting_keep_what_tells_the_pairs_apart():
+    """Every arm of a study over two models and two weights; the names begin alike in the room of a label."""
+    models, weights = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"], ["dense", "int8"]
+    arms = [(model, weight) for model in models for weight in weights]
+    names = [f"study: {model}, sibling, n = 8, weights {weight}" for model, weight in arms]
+    expected = [f"{model}, {weight}" for model, weight in arms]
+    settings = {"target": [model for model, _ in arms], "weights": [weight for _, weight in arms]}
+    assert labels(names, **settings) == expected
+    assert labels([name.removeprefix("study: ") for name in names]) == expected
+
+
 def test_repetitions_are_told_apart_by_their_seed_and_copies_by_their_time():
     assert labels([LONG] * 2, drafter=["ngram"] * 2, seed=["seed 1", "seed 2"]) == ["seed 1, ngram", "seed 2, ngram"]
     copies = labels([LONG] * 2, created=1)

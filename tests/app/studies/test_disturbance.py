@@ -16,7 +16,7 @@ SAYS = "Measured on a busy machine (other programs used up to 38 %): "
 ARMS = ({"name": "one", "n": 1, "limit": 24}, {"name": "four", "n": 4, "limit": 24})
 
 
-@pytest.fixture(params=["study", "page", "first page", "markdown", "json"])
+@pytest.fixture(params=["study", "page", "markdown", "json"])
 def read(request, world, monkeypatch):
     """Reads a study at one of the places, as text."""
     monkeypatch.setattr("app.cli.common.make_context", lambda: world.context)
@@ -30,8 +30,6 @@ def read(request, world, monkeypatch):
                 return CliRunner().invoke(cli, ["study", "show", str(study_id)]).output
             case "page":
                 return get(f"/studies/{study_id}")
-            case "first page":
-                return get("/")
             case "markdown":
                 return get(f"/api/v1/studies/{study_id}/export?format=markdown")
             case _:

@@ -164,6 +164,8 @@ def test_a_constant_whose_change_no_case_notices_asks_for_nothing():
         (text("dict"), {"a": 5}, False),
         (text("up"), {"up": 5}, True),
         (text("Basket"), OpaqueObject({"object": ["shop:Basket", None, []]}), False),
+        (text("Colour"), OpaqueObject({"member": ["shop:Colour", "RED"]}), False),
+        (text("RED"), OpaqueObject({"member": ["shop:Colour", "RED"]}), True),
         (BodyConstant("number", 1, 1, ()), [SHARED, SHARED], False),
         (BodyConstant("number", 70, 1, ()), [SHARED, SHARED], True),
         (BodyConstant("number", 0.3, 1, ()), 0.3, True),

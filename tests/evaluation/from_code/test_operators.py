@@ -22,6 +22,13 @@ def test_an_exception_is_left_out_and_becomes_one_that_its_caller_does_not_catch
     assert not any("raise ValueError" in source for source in found)
 
 
+def test_no_other_exception_escapes_who_catches_every_one():
+    source = "def f(a):\n    if a:\n        raise BaseException(a)\n"
+    found = [mutant.source for mutant in build_mutants(parse(source), 200) if mutant.operator == "exception"]
+    assert "def f(a):\n    if a:\n        pass" in found
+    assert not any("SystemExit" in source for source in found)
+
+
 def test_a_result_is_forgotten_with_and_without_its_effects():
     sources = {mutant.source for mutant in build_mutants(parse("def f(x):\n    return sum(x)\n"), 20)}
     assert {"def f(x):\n    return None", "def f(x):\n    return (sum(x), None)[1]"} <= sources

@@ -13,7 +13,6 @@ from evaluation.metrics import BUDGET_GRID
 
 ChartFigure = Literal["both", "first", "all"]
 FIGURES: dict[ChartFigure, str] = {"both": "Both figures", "first": "Pass@First", "all": "Pass@All"}
-LABEL_ROOM = 176  # pixels beside a chart whose curves have names
 MAX_NAMED_LINES = 4  # lines whose curves of both figures can be told apart in one chart
 
 
@@ -51,8 +50,7 @@ def draw_comparison(lines: Sequence[LineCurve], figure: ChartFigure, n_tasks: in
             label, name = f"{line.letter or line.label} All", f"{line.name}, Pass@All"
             drawn.append(ChartCurve(label, ends, line.curve.pass_all, line.series, "all", key=line.key, name=name))
     words = "Pass@First and Pass@All" if figure == "both" else FIGURES[figure]
-    room = LABEL_ROOM if len(lines) <= MAX_NAMED_LINES else 64
-    return draw_pass_curves(drawn, f"{words} against the budget", n_tasks, budget=budget_s, label_room=room)
+    return draw_pass_curves(drawn, f"{words} against the budget", n_tasks, budget=budget_s)
 
 
 def find_slider_budgets(lines: Sequence[LineCurve], drawn: Chart, budget_s: float) -> list[float]:

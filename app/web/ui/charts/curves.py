@@ -17,7 +17,7 @@ from app.web.ui.charts.parts import LINE, Label, Path, draw_end_labels
 from app.web.ui.units import format_count, format_percent, format_seconds
 
 BEFORE_RISE = 0.7  # of the time of the first rise: where an axis begins
-LONGEST_LABEL = 24  # characters beside a curve
+CHARACTER = 7  # pixels of a label
 FRAME = 70  # pixels of a drawing above and below its curves
 
 
@@ -27,14 +27,13 @@ def draw_pass_curves(
     n_tasks: int,
     *,
     budget: float,
-    label_room: float = 96,
     width: float = WIDE,
     few_ticks: bool = False,
 ) -> Chart:
     """Pass against budget, over `n_tasks`, 0 at the bottom, with a cursor at `budget` seconds.
 
-    It begins just below where the curves rise. The wide drawing is `width` pixels wide. `few_ticks` suit a chart that
-    stands beside the values.
+    It begins just below where the curves rise. The wide drawing is `width` pixels wide, with room for the labels.
+    `few_ticks` suit a chart that stands beside the values.
     """
     low, high = compute_time_range([b for c in curves for b in find_drawn_range(c)])
     end = min(high, max((c.budgets[-1] for c in curves), default=high))
@@ -42,6 +41,8 @@ def draw_pass_curves(
     top = round_up_share(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
     tallest = FRAME + LINE * len(curves)
     heights = (max(400 if width == WIDE else 280, tallest), 300)
+    max_characters = 32 if width == WIDE else 24
+    label_room = 12 + CHARACTER * min(max((len(c.label) for c in curves), default=0), max_characters)
     layouts = build_axes(heights, (label_room, 16), low, high, top, width=width)
     for axes in layouts:
         axes.draw_times(few=few_ticks)
@@ -55,7 +56,7 @@ def draw_pass_curves(
             drawing.lines.append(Path(axes.steps(xs, curve.values), f"curve {curve.kind} {curve.css}", curve.key))
             ends.append(Label(xs[-1], axes.y(curve.values[-1]), curve.label, curve.css, key=curve.key))
         if drawing.name == "wide":  # on a phone the names are in the list below the chart
-            draw_end_labels(drawing, ends, LONGEST_LABEL)
+            draw_end_labels(drawing, ends, max_characters)
     return Chart(
         title=title,
         description=f"{format_count(len(curves), 'curve')} from {format_seconds(low)} to "

@@ -50,6 +50,12 @@ def test_texts_and_lists_are_cut_to_the_lengths_that_the_function_compares_with(
     assert [1, 2, 3] in first_arguments(source, case([1, 2, 3, 4, 5]), case([6]))
 
 
+def test_a_default_by_keyword_alone_takes_no_place_among_the_positional_arguments():
+    found = nearby("def f(a, *rest, k=7): ...", case("a", "b"), case("c", "d"))
+    assert found
+    assert all(7 not in args for args, _ in found)
+
+
 @pytest.mark.parametrize(("numbers", "is_likely"), [((5, -2), True), ((5, 2), False)])
 def test_signs_change_and_callers_mean_it_where_a_recorded_number_is_negative(numbers, is_likely):
     found = list_nearby(list(map(case, numbers)), ast.parse("def f(x): ...").body[0], 200)

@@ -359,6 +359,7 @@ def test_modules_that_python_loads_before_the_recorder_are_recorded_too(tmp_path
     test.write_text("from posixpath import expandvars as expand\nassert expand('a$') == 'a$'\n")
     recording = record_calls(project, find_functions(project), [[sys.executable, str(test)]], tmp_path / "state", 30)
     assert recording.calls, recording.output
+    assert "expandvars" in {key.split(":")[1] for key in recording.covering.list_called_functions()}
 
 
 def test_a_function_that_such_a_module_imports_from_another_file_keeps_its_code(tmp_path, monkeypatch):

@@ -114,6 +114,46 @@ def test_types_of_the_standard_library_and_what_has_a_name_come_back(value):
     assert (type(back), back) == (type(value), value)
 
 
+def _fail(_self):
+    raise RuntimeError("code of the project ran in the recorder")
+
+
+def _hide(kind, *names):
+    """A subclass whose attributes of these names run its own code."""
+    return type("Hiding" + kind.__name__, (kind,), {name: property(_fail) for name in names})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        _hide(datetime.datetime, "year", "hour", "tzinfo", "fold")(2024, 2, 29, 1),
+        _hide(datetime.date, "year", "month", "day")(2024, 2, 29),
+        _hide(datetime.time, "hour", "microsecond", "fold")(1),
+        _hide(datetime.timedelta, "days", "seconds")(3),
+        _hide(collections.deque, "maxlen")([1], 3),
+        _hide(collections.defaultdict, "default_factory")(list, a=[1]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_subclass_runs_none_of_its_attributes_while_it_is_written(value, monkeypatch):
+    kind = type(value)
+    monkeypatch.setattr(kind, "__module__", __name__)
+    monkeypatch.setitem(globals(), kind.__name__, kind)
+    kind.__qualname__ = kind.__name__
+    assert type(again(value)) is kind
+
+
+def test_a_value_that_this_version_of_python_cannot_rebuild_is_refused_alone():
+    text = values.write(Slotted()).replace("Slotted", "Unbuildable")
+    with pytest.raises(ValueError, match="a Unbuildable"):
+        values.read(text)
+
+
+class Unbuildable:
+    def __del__(self):
+        pass
+
+
 class Zone(datetime.tzinfo):
     def __init__(self, hours):
         self.hours = hours

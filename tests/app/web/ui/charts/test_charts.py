@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.runs.presentation import draw_curve
 from app.web.ui.charts.axes import build_axes
 from app.web.ui.charts.chart import ChartCurve
+from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
 from app.web.ui.charts.curves import draw_pass_curves
 from app.web.ui.charts.parts import LINE, Label, draw_end_labels
 from evaluation.metrics import Curve as MeasuredCurve
@@ -72,6 +74,17 @@ def test_long_names_that_begin_alike_are_told_apart_by_their_ends():
         "a-model-of-anot…",
         "short",
     ]
+
+
+@pytest.mark.parametrize("n_lines", [2, 6])
+def test_the_drawing_has_room_for_the_names_of_the_lines(n_lines):
+    lines = [
+        LineCurve(str(i), "", f"qwen2.5-coder-0.5b, int{i}", i, MeasuredCurve((2.0, 4.0), (0.5, 0.5), (0.5, 1.0)))
+        for i in range(n_lines)
+    ]
+    wide = draw_comparison(lines, choose_figure(lines), 10, 4.0).drawings[0]
+    assert {line.name for line in lines} <= {label.text for label in wide.labels}
+    assert all(label.x + 6.5 * len(label.text) <= wide.width for label in wide.labels)
 
 
 def test_few_ticks_stand_at_powers_of_ten_and_at_most_two_steps_of_the_share():
