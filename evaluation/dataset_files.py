@@ -123,9 +123,8 @@ def _check_test(task: Task) -> None:
         raise RecordError(f"field test: does not compile: {compile_error(task.test)}")
     if "check" not in list_defined_names(test):
         raise RecordError("field test: define check(candidate), which raises where the candidate is wrong")
-    calls_canonical = CANONICAL in task.test and any(
-        isinstance(node, ast.Name) and node.id == CANONICAL for node in ast.walk(test)
-    )
+    uses = (node for node in ast.walk(test) if isinstance(node, ast.Name) and node.id == CANONICAL)
+    calls_canonical = CANONICAL in task.test and any(uses)
     if calls_canonical and not task.canonical_solution:
         raise RecordError(f"field test: calls {CANONICAL}, and the task has none: add the field")
 

@@ -58,9 +58,8 @@ def format_lines(
         return (_format_json({field: record.get(field) for field in fields}) for record in records)
     if form == "human-eval":
         tasks = {task.task_id: task for task in dataset.tasks}
-        return (
-            _format_json(_to_human_eval(record, _find_task(tasks, record["task_id"], "record"))) for record in records
-        )
+        rows = (_to_human_eval(record, _find_task(tasks, record["task_id"], "record")) for record in records)
+        return map(_format_json, rows)
     if form == "evalplus":
         return (_format_json({"task_id": r["task_id"], "solution": r.get("program") or ""}) for r in records)
     if form == "csv":

@@ -6,7 +6,7 @@ the wait. A request that was refused or has failed counts as not solved: its use
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal
@@ -42,6 +42,11 @@ class LoadTestRequest:
     def outcomes(self) -> tuple[SampleOutcome, ...]:
         """The samples, or one that never finished: the metrics count a request by its rows."""
         return self.samples or (SampleOutcome(self.key, 0, None, None, False, 0),)
+
+    @property
+    def first_finished_s(self) -> float | None:
+        """When the first of the samples finished, None where none did."""
+        return min((one.finished_s for one in self.samples if one.finished_s is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +92,16 @@ def build_point(
     if not asked:
         raise MetricError("there are no requests to measure")
     found = PairedOutcomes.from_samples(sample for one in asked for sample in one.outcomes)
-    of_first, of_all = (solved[0] for solved in found.find_passes(budget_s))
-    first, every = int(of_first.sum()), int(of_all.sum())
     prompts = [one.prompt or one.key for one in asked]
-    tallies = tally(zip(prompts, of_first.tolist(), strict=True))
+    solved = found.find_passes(budget_s)
+    of_first, of_all = (tally(zip(prompts, each[0].tolist(), strict=True)).values() for each in solved)
+    pass_first, pass_first_interval = _estimate_share(of_first)
+    pass_all, pass_all_interval = _estimate_share(of_all)
+    right_in_time = sum(one.right for one in of_first)
     answered = [one for one in asked if one.fate == "answered"]
-    firsts = [
-        min(ends) for one in answered if (ends := [s.finished_s for s in one.samples if s.finished_s is not None])
-    ]
+    firsts = [one.first_finished_s for one in answered]
     answers = [one.answer_s for one in answered if one.answer_s is not None]
-    unclocked = [one.unclocked_s for one in answered if one.unclocked_s is not None]
+    late = [seconds - budget_s for seconds in answers if seconds > budget_s]
     hints = [one.retry_after_s for one in asked if one.retry_after_s is not None]
     return LoadPoint(
         rate=rate,
@@ -106,32 +111,33 @@ def build_point(
         refused=sum(one.fate == "refused" for one in asked),
         failed=sum(one.fate == "failed" for one in asked),
         retry_after_s=median(hints) if hints else None,
-        pass_first=first / len(asked),
-        pass_first_interval=_compute_interval(first / len(asked), tallies.values()),
-        pass_all=every / len(asked),
-        pass_all_interval=_compute_interval(
-            every / len(asked), tally(zip(prompts, of_all.tolist(), strict=True)).values()
-        ),
+        pass_first=pass_first,
+        pass_first_interval=pass_first_interval,
+        pass_all=pass_all,
+        pass_all_interval=pass_all_interval,
         first_finished_p50_s=_compute_quantile(firsts, 0.5),
         first_finished_p95_s=_compute_quantile(firsts, 0.95),
         answer_p50_s=_compute_quantile(answers, 0.5),
         answer_p95_s=_compute_quantile(answers, 0.95),
-        over_budget=sum(seconds > budget_s for seconds in answers) / len(answers) if answers else 0.0,
-        over_budget_max_s=max((seconds - budget_s for seconds in answers if seconds > budget_s), default=0.0),
-        unclocked_p95_s=_compute_quantile(unclocked, 0.95),
+        over_budget=len(late) / len(answers) if answers else 0.0,
+        over_budget_max_s=max(late, default=0.0),
+        unclocked_p95_s=_compute_quantile((one.unclocked_s for one in answered), 0.95),
         tokens_per_s=sum(s.n_tokens for one in answered for s in one.samples) / elapsed_s,
-        right_in_time=first,
-        right_in_time_per_s=first / window_s,
+        right_in_time=right_in_time,
+        right_in_time_per_s=right_in_time / window_s,
         n_given=fmean(len(one.samples) for one in answered) if answered else None,
-        by_prompt=tuple((one.asked, one.right) for one in tallies.values()),
+        by_prompt=tuple((one.asked, one.right) for one in of_first),
     )
 
 
-def _compute_interval(share: float, tallies: Iterable[PromptTally]) -> tuple[float, float]:
-    """Wilson's interval with the effective number of requests: ten of one prompt tell less than ten of ten prompts."""
+def _estimate_share(tallies: Collection[PromptTally]) -> tuple[float, tuple[float, float]]:
+    """The share of the requests that are right, and Wilson's interval with the effective number of requests: ten of one
+    prompt tell less than ten of ten prompts."""
+    share = sum(one.right for one in tallies) / sum(one.asked for one in tallies)
     requests = count_effective_requests(tallies)
-    return compute_wilson_interval(share * requests, requests)
+    return share, compute_wilson_interval(share * requests, requests)
 
 
-def _compute_quantile(values: Sequence[float], q: float) -> float | None:
-    return float(np.quantile(values, q, method="inverted_cdf")) if values else None
+def _compute_quantile(times: Iterable[float | None], q: float) -> float | None:
+    known = [seconds for seconds in times if seconds is not None]
+    return float(np.quantile(known, q, method="inverted_cdf")) if known else None

@@ -56,17 +56,13 @@ def keep_needed_statements(source: str, names: set[str], entry_point: str) -> st
     body = tree.body if tree is not None else []
     program = ProgramEffects(body, entry_point)
     effects = [program.compute_effects(node) for node in body]
+    usable = [(i, each) for i, each in enumerate(effects) if entry_point not in each.binds and not each.demonstrates]
     wanted, kept = set(names), set[int]()
     while True:
-        useful = {
-            i
-            for i, found in enumerate(effects)
-            if found.provides & wanted and entry_point not in found.binds and not found.demonstrates
-        }
+        useful = {i for i, found in usable if found.provides & wanted}
         if useful <= kept:
-            return (
-                _drop_statements(source, body, [node for i, node in enumerate(body) if i not in kept]) if kept else ""
-            )
+            dropped = [node for i, node in enumerate(body) if i not in kept]
+            return _drop_statements(source, body, dropped) if kept else ""
         kept |= useful
         wanted |= {name for i in useful for name in effects[i].reads}
 

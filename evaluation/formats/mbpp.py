@@ -94,9 +94,8 @@ def _find_entry_point(code: str, tests: list[str]) -> str:
         parsed = parse(test)
         if parsed is None:
             raise RecordError(f"field test_list: {test!r} does not compile: {compile_error(test)}")
-        called |= {
-            node.func.id for node in ast.walk(parsed) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
+        functions = (node.func for node in ast.walk(parsed) if isinstance(node, ast.Call))
+        called |= {function.id for function in functions if isinstance(function, ast.Name)}
     candidates = [name for name in defined if name in called]
     if not candidates:
         raise RecordError("field test_list: calls no function that code defines")

@@ -174,9 +174,8 @@ def judge_mutants(
 ) -> MutationScore:
     """The score after the survivors of `known` were judged by these cases. A mutant that takes too many steps, uses up
     its CPU time or waits forever counts as killed; a fault of the sandbox is raised as SandboxFaultError."""
-    noticed = find_noticing_cases(
-        sandbox, program, cases, [mutant.source for mutant in known.survivors], stop_at_first=True
-    )
+    sources = [mutant.source for mutant in known.survivors]
+    noticed = find_noticing_cases(sandbox, program, cases, sources, stop_at_first=True)
     left = tuple(mutant for mutant, numbers in zip(known.survivors, noticed, strict=True) if not numbers)
     return MutationScore(known.mutants, left)
 
@@ -190,9 +189,8 @@ def find_noticing_cases(
 ) -> list[list[int]]:
     """For each variant the numbers of the cases that notice it; with `stop_at_first`, the first one only."""
     every = tuple(range(len(cases)))
-    return find_noticing_cases_of_variants(
-        sandbox, program, cases, [Variant(source, every, stop_at_first) for source in sources]
-    )
+    variants = [Variant(source, every, stop_at_first) for source in sources]
+    return find_noticing_cases_of_variants(sandbox, program, cases, variants)
 
 
 def find_noticing_cases_of_variants(

@@ -78,9 +78,8 @@ def find_unnamed_exceptions(cases: Sequence[Case], prompt: str, line: int) -> li
     for number, case in enumerate(cases):
         if case.outcome.raised:
             numbers.setdefault(case.outcome.raised[0], []).append(number)
-    needs = [
-        PromptNeed(BodyConstant("name", kind, line, ()), frozenset(n), frozenset(n)) for kind, n in numbers.items()
-    ]
+    raised = [(BodyConstant("name", kind, line, ()), frozenset(noticed)) for kind, noticed in numbers.items()]
+    needs = [PromptNeed(constant, noticed, noticed) for constant, noticed in raised]
     return [need for need in needs if not need.constant.is_in(prompt)]
 
 
@@ -110,28 +109,17 @@ def judge_fairness(
     told_needs = [_find_told_needs(number, text, needs, texts) for number, text in enumerate(texts)]
     noticed_faults = [{fault for fault, noticing in enumerate(faults) if n in noticing} for n in range(len(cases))]
     documented = [number for number, case in enumerate(cases) if case.documented]
-    choice = _ExampleChoice(cases, list_showable(cases, name), documented)
-
-    def weigh_needs(new: set[int]) -> tuple[int, int]:
-        return sum(bool(needs[place].unguessable) for place in new), len(new)
-
-    choice.add_telling(told_needs, weigh_needs)
+    choice = _ExampleChoice(cases, texts, list_showable(cases, name), documented)
+    choice.add_telling(told_needs, lambda new: (sum(bool(needs[place].unguessable) for place in new), len(new)))
     choice.chosen += sorted(shown - set(choice.chosen))
     choice.add_telling([set(case.outcome.arcs) for case in cases], len)
     choice.add_telling(noticed_faults, len)
     choice.add_telling([_find_kinds(case) for case in cases], len)
-    if ">>>" not in docstring:
-        wanted = MAX_EXAMPLES if len(docstring) < _SHORT_DOCSTRING else _USUAL_EXAMPLES
-        short = [number for number in choice.candidates if len(texts[number]) <= _EXAMPLE_CHARS]
-        choice.add_varied(short, wanted, _describe_kind)
-        choice.add_varied(choice.candidates, wanted, _describe_kind)
-        choice.add_varied(short, wanted, _describe_effect)
-    if not (choice.chosen or docstring):
-        choice.chosen += choice.candidates[:_USUAL_EXAMPLES]
+    choice.add_usual(docstring)
     examples = [texts[number] for number in sorted(choice.chosen, key=lambda number: _get_sort_key(cases[number]))]
     if not (examples or docstring or documented):
         return Fairness((), frozenset(range(len(cases))), (UNDESCRIBED,))
-    told = set().union(*(told_needs[number] for number in [*choice.chosen, *documented]))
+    told = choice.collect_told(told_needs)
     untold = [need for place, need in enumerate(needs) if place not in told and need.unguessable]
     untold += _find_unseen_numbers(needs, examples, docstring)
     return Fairness(
@@ -144,16 +132,21 @@ def judge_fairness(
 @dataclass
 class _ExampleChoice:
     """The numbers of the cases `chosen` so far for a prompt, from the `candidates`; its docstring has the `documented`
-    ones."""
+    ones. `texts` are the cases as examples."""
 
     cases: Sequence[Case]
+    texts: Sequence[str]
     candidates: Sequence[int]
     documented: Sequence[int]
     chosen: list[int] = field(default_factory=list)
 
+    def collect_told(self, tells: Sequence[set[T]]) -> set[T]:
+        """What the prompt's cases tell; `tells` is by case."""
+        return set().union(*(tells[number] for number in [*self.chosen, *self.documented]))
+
     def add_telling(self, tells: Sequence[set[T]], weigh: Callable[[set[T]], object]) -> None:
         """Add candidates, up to MAX_EXAMPLES, each time the one that tells most that is untold; `tells` is by case."""
-        told = set().union(*(tells[number] for number in [*self.chosen, *self.documented]))
+        told = self.collect_told(tells)
         while len(self.chosen) < MAX_EXAMPLES and self.candidates:
             best = max(self.candidates, key=lambda n: weigh(tells[n] - told))  # type: ignore[arg-type,return-value]
             if tells[best] <= told:  # the first of equals is the best
@@ -169,6 +162,17 @@ class _ExampleChoice:
             if len(self.chosen) < wanted and description not in known:
                 known.add(description)
                 self.chosen.append(number)
+
+    def add_usual(self, docstring: str) -> None:
+        """Add a few cases of other kinds where the docstring has none, more where it says little."""
+        if ">>>" not in docstring:
+            wanted = MAX_EXAMPLES if len(docstring) < _SHORT_DOCSTRING else _USUAL_EXAMPLES
+            short = [number for number in self.candidates if len(self.texts[number]) <= _EXAMPLE_CHARS]
+            self.add_varied(short, wanted, _describe_kind)
+            self.add_varied(self.candidates, wanted, _describe_kind)
+            self.add_varied(short, wanted, _describe_effect)
+        if not (self.chosen or docstring):
+            self.chosen += self.candidates[:_USUAL_EXAMPLES]
 
 
 def _find_unseen_numbers(needs: Sequence[PromptNeed], examples: Sequence[str], docstring: str) -> list[PromptNeed]:

@@ -7,12 +7,12 @@ arguments are of their kinds, and every mutant that repeats the recorded calls d
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case, drop_volatile, format_case
-from evaluation.from_code.calls.nearby import list_nearby
+from evaluation.from_code.calls.nearby import NearbyCall, list_nearby
 from evaluation.from_code.calls.observe import BATCH, CallOutcome, PlacedFunction, UnobservableError, observe
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.calls.variety import choose_varied_cases
@@ -39,8 +39,6 @@ _ACCIDENTS = frozenset({
     "ImportError", "MemoryError", "SystemExit",
 })  # fmt: skip
 """Exceptions that a function raises by chance on arguments that nobody meant for it, with those derived from them."""
-
-
 _LOOKUPS = ("__getitem__", "__delitem__", "pop", "popitem", "remove", "index")
 """Methods that are meant to raise a LookupError."""
 
@@ -62,15 +60,11 @@ def find_nearby_cases(
     survivors: Sequence[Mutant],
     receivers: Sequence[object] = (),
 ) -> NearbyCases:
-    """The cases to add to the `chosen` ones, which the `survivors` pass: recorded ones that tell
-    further mutants apart, and calls near to them. Of the calls, those are shown that tell still other mutants
-    apart, take branches that no recorded call takes, or raise what none raises. `receivers` are the objects that other
-    methods of its class were called on."""
+    """The cases to add to the `chosen` ones, which the `survivors` pass: recorded ones that tell further mutants apart,
+    and calls near to them. Of the calls, those are shown that tell still other mutants apart, take branches that no
+    recorded call takes, or raise what none raises. `receivers`: what other methods of its class were called on."""
     sources = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
-    steps = sum(case.outcome.steps for case in recorded) / len(recorded) + 1
-    limit = MAX_CALLS
-    while limit * steps * (1 + len(sources)) > MAX_STEPS:
-        limit //= 2  # in large steps, so that a little more or less changes nothing
+    limit = _limit_calls(recorded, 1 + len(sources))
     if limit < MIN_CALLS:
         return NearbyCases()
     others = [case for case in recorded if case not in chosen][:limit]
@@ -84,22 +78,35 @@ def find_nearby_cases(
         _Candidate(case, frozenset(n for n, numbers in enumerate(noticing) if number in numbers))
         for number, case in enumerate([*others, *called])
     ]
-    more = _choose_telling(candidates[: len(others)])
-    seen = _KnownBehaviour.from_cases(recorded, frozenset().union(*(each.killed for each in more)))
+    telling = _choose_telling(candidates[: len(others)])
+    seen = _KnownBehaviour.from_cases(recorded, frozenset().union(*(each.killed for each in telling)))
     near = [_Candidate(each.case, each.killed - seen.killed) for each in candidates[len(others) :]]
+    short = _keep_short(near, program.placement.function)
+    told = _choose_shown(short, seen)
+    odd = _list_odd([each.case for each in short if each.case not in told], calls, recorded)
+    likely = [each for each in near if calls[each.case.call].is_likely and not any(seen.count_new(each))]
     shapes = {case.shape for case in _describe_shapes(recorded)}
-    usual = [
-        each.case for each in near
-        if calls[each.case.call].is_likely and not any(seen.count_new(each)) and each.case.shape in shapes
-    ]  # fmt: skip
-    near = _keep_short(near, program.placement.function)
-    told = _choose_shown(near, seen)
-    odd = [each.case for each in near if not calls[each.case.call].is_likely and each.case not in told]
-    if len({case.outcome.returned for case in recorded}) <= FEW_RESULTS:  # else most changes change the result
-        odd = [case for case in odd if not case.outcome.is_same_as(calls[case.call].origin.outcome)] or odd
+    usual = [each.case for each in likely if each.case.shape in shapes]
     found = [*told, *choose_varied_cases(odd, MAX_ODD)], choose_varied_cases(usual, MAX_JUDGING)
     shown, judging = _keep_repeated(sandbox, program, *found)
-    return NearbyCases(tuple(shown), (*(each.case for each in more), *judging))
+    return NearbyCases(tuple(shown), (*(each.case for each in telling), *judging))
+
+
+def _limit_calls(recorded: Sequence[Case], n_programs: int) -> int:
+    """The number of calls that MAX_STEPS allows; in large steps, so that a little more or less changes nothing."""
+    steps = sum(case.outcome.steps for case in recorded) / len(recorded) + 1
+    limit = MAX_CALLS
+    while limit * steps * n_programs > MAX_STEPS:
+        limit //= 2
+    return limit
+
+
+def _list_odd(cases: Sequence[Case], calls: Mapping[str, NearbyCall], recorded: Sequence[Case]) -> list[Case]:
+    """The cases that callers seldom make; where results are few, those with another one than before the change."""
+    odd = [case for case in cases if not calls[case.call].is_likely]
+    if len({case.outcome.returned for case in recorded}) > FEW_RESULTS:  # most changes change the result
+        return odd
+    return [case for case in odd if not case.outcome.is_same_as(calls[case.call].origin.outcome)] or odd
 
 
 @dataclass(frozen=True)
@@ -186,11 +193,8 @@ def _observe_usual(
         is_meant = not one.raised or one.raised[0] in raised or accidents.isdisjoint(one.raised)
         return is_meant and not one.refused and not one.failed
 
-    cases = [
-        Case(call, compute_digest(call), one, nearby=True)
-        for call, one in zip(calls, outcomes, strict=True)
-        if is_usual(one)
-    ]
+    made = zip(calls, outcomes, strict=True)
+    cases = [Case(call, compute_digest(call), one, nearby=True) for call, one in made if is_usual(one)]
     return _describe_shapes([case for case in drop_volatile(cases) if case.is_plain() or not plain])
 
 

@@ -46,27 +46,19 @@ only where a call tells it apart."""
 
 def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
     """(operator, replacements of the node) of the oversights that apply to a node."""
+    return _list_expression_faults(node) if isinstance(node, ast.expr) else _list_statement_faults(node)
+
+
+def _list_expression_faults(node: ast.expr) -> list[Fault]:
     match node:
         case ast.BoolOp(op=op, values=parts):
             fewer = [_join(op, [*parts[:n], *parts[n + 1 :]]) for n in range(len(parts))]
             return [("and or", [*fewer]), ("truth", list(_take_none_alone(node)))]
-        case ast.If(test=test, body=body, orelse=otherwise):
-            chained = otherwise[0] if len(otherwise) == 1 and isinstance(otherwise[0], ast.If) else None
-            always: list[ast.AST] = [ast.If(ast.Constant(value), body, otherwise) for value in (False, True)]
-            return [("branch", always), (ORDER, [] if chained is None else [ask_first(chained, node, chained.orelse)])]
         case ast.IfExp(test=test, body=body, orelse=otherwise):
-            either: list[ast.AST] = [body, otherwise]
-            return [("branch", either + [ast.IfExp(other, body, otherwise) for other in compare_with_none(test)])]
-        case ast.While(test=test, body=body, orelse=otherwise):
-            never = ast.If(ast.Constant(False), body, otherwise)
-            breaks = any(isinstance(each, ast.Break | ast.Continue) for each in ast.walk(node))
-            return [("branch", [] if breaks else [never, ast.If(test, body, otherwise)])]
-        case ast.For(target=target, iter=items, body=body, orelse=otherwise):
-            return [("items", [ast.For(target, each, body, otherwise) for each in _drop_items(items)])]
+            others = [ast.IfExp(other, body, otherwise) for other in compare_with_none(test)]
+            return [("branch", [body, otherwise, *others])]
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
             return [("items", list(_drop_comprehension_items(node)))]
-        case ast.Try():
-            return [("handler", list(_drop_handlers(node)))]
         case ast.FormattedValue(value=value, format_spec=ast.JoinedStr()):
             return [("format", [ast.FormattedValue(value, node.conversion, None)])]
         case ast.Dict(keys=[_, _, *_] as keys, values=values):
@@ -79,6 +71,23 @@ def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
             return _list_call_faults(node)
         case ast.Subscript(value=value, slice=ast.Slice() as cut, ctx=ast.Load()):
             return [("boundary", [ast.Subscript(value, other, node.ctx) for other in _shift_slice(cut)])]
+    return []
+
+
+def _list_statement_faults(node: ast.stmt) -> list[Fault]:
+    match node:
+        case ast.If(body=body, orelse=otherwise):
+            always = [ast.If(ast.Constant(value), body, otherwise) for value in (False, True)]
+            elifs = [each for each in otherwise if isinstance(each, ast.If) and len(otherwise) == 1]
+            return [("branch", [*always]), (ORDER, [ask_first(each, node, each.orelse) for each in elifs])]
+        case ast.While(test=test, body=body, orelse=otherwise):
+            jumps = any(isinstance(each, ast.Break | ast.Continue) for each in ast.walk(node))
+            tests = () if jumps else (ast.Constant(False), test)  # never, once
+            return [("branch", [ast.If(each, body, otherwise) for each in tests])]
+        case ast.For(target=target, iter=items, body=body, orelse=otherwise):
+            return [("items", [ast.For(target, each, body, otherwise) for each in _drop_items(items)])]
+        case ast.Try():
+            return [("handler", list(_drop_handlers(node)))]
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.AugAssign():
             return [("statement", [ast.Pass()])]
         case ast.Raise(exc=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if (
@@ -98,10 +107,8 @@ def _list_call_faults(node: ast.Call) -> list[Fault]:
             place = 0 if len(args) == 1 else 1
             return [("boundary", [_replace_argument(node, place, other) for other in _shift_bound(args[place])])]
         case ast.Call(func=ast.Attribute(value=value, attr=name)):
-            return [
-                ("forgotten call", list(_forget_call(node, value, name))),
-                ("characters", list(_lack_characters(node, value, name))),
-            ]
+            forgotten, lacking = _forget_call(node, value, name), _lack_characters(node, value, name)
+            return [("forgotten call", list(forgotten)), ("characters", list(lacking))]
     return []
 
 

@@ -29,8 +29,7 @@ def load_language(name: str) -> Language:
     """The language of that name. Raises UnknownLanguageError."""
     if name not in LANGUAGES:
         raise UnknownLanguageError(f"{name[:60]!r} is not a language that can be judged: use {', '.join(LANGUAGES)}")
-    own, toolchain = (
-        importlib.import_module(f"evaluation.languages.{name}.{part}") for part in ("language", "toolchain")
-    )
+    own = importlib.import_module(f"evaluation.languages.{name}.language")
+    toolchain = importlib.import_module(f"evaluation.languages.{name}.toolchain")
     found: Language = own.LANGUAGE(name, LANGUAGES[name], toolchain)
     return found

@@ -153,9 +153,8 @@ def is_same_value(got: object, expected: object, kind: Type, tolerance: float | 
     if isinstance(got, float) and isinstance(expected, float):
         return _is_same_float(got, expected, tolerance)
     if isinstance(got, list) and isinstance(expected, list):
-        return len(got) == len(expected) and all(
-            is_same_value(a, b, kind.item, tolerance) for a, b in zip(got, expected, strict=True)
-        )
+        pairs = zip(got, expected, strict=True)
+        return len(got) == len(expected) and all(is_same_value(a, b, kind.item, tolerance) for a, b in pairs)
     if isinstance(got, tuple) and isinstance(expected, tuple):
         return all(is_same_value(*pair, tolerance) for pair in zip(got, expected, kind.parts, strict=True))
     if isinstance(got, dict) and isinstance(expected, dict):

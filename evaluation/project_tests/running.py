@@ -73,8 +73,7 @@ def run_tests(zygote: Zygote, job: ProjectTestJob, limits: Limits) -> SuiteOutco
     wall_s = time.monotonic() - started
     outcomes = _judge_reports(parse_messages(seen.frames), secret, job, must_fail)
     cpu_s = float(end["cpu_s"])
-    status, detail = outcomes.result.status, outcomes.result.detail
-    text = outcomes.result.traceback
+    status, detail, text = outcomes.result.status, outcomes.result.detail, outcomes.result.traceback
     if status in (Status.CRASHED, Status.SANDBOX_ERROR) and cpu_s >= limits.cpu_s:
         status, detail = Status.TIMEOUT, f"the tests used more than {limits.cpu_s} CPU seconds"
     elif end.get("too_many_files"):
@@ -158,27 +157,28 @@ def _judge_reports(
         reported_end=reports.reported_end,
     )
     of_guards = [by_test.get(guard) for guard in reports.guards]
-    did_all_pass = (
-        reports.reported_end
-        and reports.collected is not None
-        and sorted(outcomes.passed) == sorted(job.tests)
-        and len(reports.collected) == len(outcomes.passed)
-    )
-    did_all_guards_fail = len(of_guards) == len(must_fail) and all(outcome == "failed" for outcome in of_guards)
-    if "passed" in of_guards:
-        outcomes.result = _build_result(Status.FORGED, "a test that must fail passed: the runner was changed")
-    elif reports.collected is not None and set(job.tests) != set(reports.collected):
-        missing = sorted(set(job.tests) - set(reports.collected))
-        outcomes.result = _build_result(Status.EXCEPTION, f"not collected: {', '.join(missing[:3])}")
-    elif outcomes.failed:
-        outcomes.result = _describe_failed_test(*next(iter(outcomes.failed.items())))
-    elif not did_all_pass:
-        outcomes.result = _build_result(Status.CRASHED, *_explain_end(frames, job.folder))
-    elif not did_all_guards_fail:
-        outcomes.result = _build_result(Status.FORGED, "the tests that must fail did not run")
-    else:
-        outcomes.result = _build_result(Status.PASSED, "")
+    outcomes.result = _judge_outcomes(outcomes, reports.collected, of_guards, len(must_fail), job, frames)
     return outcomes
+
+
+def _judge_outcomes(
+    outcomes: SuiteOutcomes, collected: Sequence[str] | None, of_guards: Sequence[str | None], n_guards: int,
+    job: ProjectTestJob, frames: Sequence[dict[str, Any]],
+) -> SandboxResult:  # fmt: skip
+    """The result that follows from what was collected, and from the outcomes of tests and guards."""
+    if "passed" in of_guards:
+        return _build_result(Status.FORGED, "a test that must fail passed: the runner was changed")
+    if collected is not None and set(job.tests) != set(collected):
+        missing = sorted(set(job.tests) - set(collected))
+        return _build_result(Status.EXCEPTION, f"not collected: {', '.join(missing[:3])}")
+    if outcomes.failed:
+        return _describe_failed_test(*next(iter(outcomes.failed.items())))
+    did_all_end = outcomes.reported_end and collected is not None and len(collected) == len(outcomes.passed)
+    if not did_all_end or sorted(outcomes.passed) != sorted(job.tests):
+        return _build_result(Status.CRASHED, *_explain_end(frames, job.folder))
+    if of_guards != ["failed"] * n_guards:
+        return _build_result(Status.FORGED, "the tests that must fail did not run")
+    return _build_result(Status.PASSED, "")
 
 
 def _read_frames(frames: list[dict[str, Any]], secret: str, reports: _Reports) -> SandboxResult | None:
@@ -239,9 +239,8 @@ def _describe_failed_test(test: str, text: str) -> SandboxResult:
 
 def _explain_end(frames: Sequence[dict[str, Any]], folder: str) -> tuple[str, str]:
     """Why not all tests ran, in a sentence and in pytest's own words."""
-    last = {
-        name: frame[name] for frame in frames for name in ("started", "internal", "code", "printed") if name in frame
-    }
+    names = ("started", "internal", "code", "printed")
+    last = {name: frame[name] for frame in frames for name in names if name in frame}
     if "code" not in last:
         during = f"while {last['started']} ran" if "started" in last else "while tests were collected"
         return f"the tests' process ended {during}", ""
@@ -270,9 +269,8 @@ def _parse_status(line: str) -> Status:
 
 def _is_assertion(text: str) -> bool:
     said = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
-    return text.endswith(_DOCTEST_FAILED) or any(
-        line.startswith(("AssertionError", "assert ", "Failed:")) for line in said
-    )
+    kinds = ("AssertionError", "assert ", "Failed:")
+    return text.endswith(_DOCTEST_FAILED) or any(line.startswith(kinds) for line in said)
 
 
 def _get_last_line(text: str) -> str:

@@ -36,28 +36,35 @@ def find_obstacle(prompt: str, test: str, entry_point: str, names: InterpreterNa
     if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in prompt_tree.body):
         return "the entry point is a class"
     proxies = obstacles.find_aliases(tree, {entry_point, *_find_check_parameters(tree)})
-    reason = (
+    return (
         obstacles.find_execution(tree, names)
         or (obstacles.find_execution(prompt_tree, names) if needs_prompt(prompt, test, entry_point) else None)
         or obstacles.find_identity_comparison(tree)
         or obstacles.find_async_use(tree, prompt_tree, entry_point)
         or obstacles.find_own_type_use(tree, prompt_tree, proxies, names)
+        or _find_function_use(tree, prompt_tree, proxies, names)
+        or _find_unknown_name(tree, prompt_tree, entry_point, names)
     )
-    if reason:
-        return reason
-    own = _find_callables(tree) | _find_callables(prompt_tree)
+
+
+def _find_function_use(tree: ast.Module, prompt: ast.Module, proxies: set[str], names: InterpreterNames) -> str | None:
+    """An attribute of the candidate, or a function or class that it gets."""
+    own = _find_callables(tree) | _find_callables(prompt)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in proxies:
-            return f"the test uses an attribute of the candidate ({node.attr})"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in proxies:
-            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-                if any(_is_callable(part, own, names) for part in _iterate_parts(argument)):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in proxies:
+                return f"the test uses an attribute of the candidate ({attribute})"
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in proxies:
+                passed = [part for each in (*args, *(k.value for k in keywords)) for part in _iterate_parts(each)]
+                if any(_is_callable(part, own, names) for part in passed):
                     return "the test passes a function or class to the candidate"
-    known = (
-        _find_bound_names(tree) | _find_bound_names(prompt_tree) | names.builtins | {entry_point, "__name__", CANONICAL}
-    )
-    unknown = sorted(_find_used_names(tree) - known)
-    return f"the test uses {unknown[0]!r}, which only the candidate defines" if unknown else None
+    return None
+
+
+def _find_unknown_name(tree: ast.Module, prompt: ast.Module, entry_point: str, names: InterpreterNames) -> str | None:
+    bound = _find_bound_names(tree) | _find_bound_names(prompt)
+    unknown = _find_used_names(tree) - bound - names.builtins - {entry_point, "__name__", CANONICAL}
+    return f"the test uses {min(unknown)!r}, which only the candidate defines" if unknown else None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -84,19 +91,14 @@ class _ConstantDropper(ast.NodeTransformer):
 
 def _is_constant(node: ast.expr) -> bool:
     match node:
-        case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
-            return True
-        case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Set(elts=[]):
+        case ast.Constant() | ast.UnaryOp(operand=ast.Constant()) | ast.List([]) | ast.Tuple([]) | ast.Set([]):
             return True
     return False
 
 
 def _find_check_parameters(tree: ast.Module) -> set[str]:
-    return {
-        node.args.args[0].arg
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.name == "check" and node.args.args
-    }
+    checks = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check")
+    return {node.args.args[0].arg for node in checks if node.args.args}
 
 
 def _find_callables(tree: ast.Module) -> set[str]:
@@ -133,14 +135,11 @@ def _find_used_names(tree: ast.Module) -> set[str]:
 def _find_bound_names(tree: ast.Module) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            names.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.arg):
-            names.add(node.arg)
-        elif isinstance(node, ast.alias):
-            names.add((node.asname or node.name).split(".")[0])
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            names.add(node.name)
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                names.add(name)
+            case ast.alias(name=name, asname=asname):
+                names.add((asname or name).split(".")[0])
     return names

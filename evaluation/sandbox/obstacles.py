@@ -12,38 +12,32 @@ from itertools import pairwise
 
 from evaluation.sandbox.interpreter import InterpreterNames
 
-_MODULES = frozenset(
-    (
-        "__future__", "abc", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "copy", "dataclasses",
-        "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math",
-        "numbers", "operator", "random", "re", "statistics", "string", "struct", "textwrap", "time", "typing",
-        "unicodedata", "zlib",
-    )
-)  # fmt: skip
+_MODULES = frozenset({
+    "__future__", "abc", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "copy", "dataclasses",
+    "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math",
+    "numbers", "operator", "random", "re", "statistics", "string", "struct", "textwrap", "time", "typing",
+    "unicodedata", "zlib",
+})  # fmt: skip
 """Modules that execute no text, hold no state shared with the candidate and do not read this process."""
 _CONSTANTS = {"sys": {"maxsize", "float_info", "version_info"}}
-_OF_NUMPY = frozenset(
-    (
-        "abs", "absolute", "all", "allclose", "any", "arange", "argmax", "argmin", "argsort", "around", "array",
-        "array_equal", "array_equiv", "asarray", "assert_allclose", "assert_almost_equal", "assert_array_almost_equal",
-        "assert_array_equal", "assert_equal", "bool_", "ceil", "complex128", "concatenate", "cumsum", "diff", "dot",
-        "dtype", "e", "exp", "float32", "float64", "floating", "floor", "full", "generic", "inf", "int32", "int64",
-        "integer", "isclose", "isfinite", "isinf", "isnan", "linalg", "linspace", "log", "log10", "log2", "max",
-        "maximum", "mean", "median", "min", "minimum", "nan", "ndarray", "norm", "number", "ones", "pi", "power",
-        "prod", "ravel", "reshape", "round", "sign", "sort", "sqrt", "square", "stack", "std", "sum", "testing",
-        "transpose", "unique", "var", "where", "zeros",
-    )
-)  # fmt: skip
+_OF_NUMPY = frozenset({
+    "abs", "absolute", "all", "allclose", "any", "arange", "argmax", "argmin", "argsort", "around", "array",
+    "array_equal", "array_equiv", "asarray", "assert_allclose", "assert_almost_equal", "assert_array_almost_equal",
+    "assert_array_equal", "assert_equal", "bool_", "ceil", "complex128", "concatenate", "cumsum", "diff", "dot",
+    "dtype", "e", "exp", "float32", "float64", "floating", "floor", "full", "generic", "inf", "int32", "int64",
+    "integer", "isclose", "isfinite", "isinf", "isnan", "linalg", "linspace", "log", "log10", "log2", "max",
+    "maximum", "mean", "median", "min", "minimum", "nan", "ndarray", "norm", "number", "ones", "pi", "power",
+    "prod", "ravel", "reshape", "round", "sign", "sort", "sqrt", "square", "stack", "std", "sum", "testing",
+    "transpose", "unique", "var", "where", "zeros",
+})  # fmt: skip
 """What a test may use of numpy in the checker: it computes and compares. Other parts open files or execute text."""
 _OF_ARRAYS = frozenset(("T", "all", "any", "astype", "dtype", "flatten", "item", "ndim", "shape", "size", "tolist"))
 """Attributes of arrays. A program has no numpy, so what has one of these was made by the test."""
-_EXECUTING = frozenset(
-    (
-        "eval", "exec", "compile", "__import__", "open", "globals", "locals", "vars", "input", "breakpoint", "setattr",
-        "delattr", "__builtins__", "__globals__", "__subclasses__", "__code__", "attrgetter", "methodcaller",
-        "get_type_hints", "ForwardRef",
-    )
-)  # fmt: skip
+_EXECUTING = frozenset({
+    "eval", "exec", "compile", "__import__", "open", "globals", "locals", "vars", "input", "breakpoint", "setattr",
+    "delattr", "__builtins__", "__globals__", "__subclasses__", "__code__", "attrgetter", "methodcaller",
+    "get_type_hints", "ForwardRef",
+})  # fmt: skip
 _QUIET = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
 _ITERATORS = frozenset(("map", "filter", "zip", "enumerate", "reversed"))
 _UNSENDABLE_ATTRIBUTES = frozenset(("__class__", "send", "throw"))
@@ -60,9 +54,8 @@ def find_execution(tree: ast.Module, names: InterpreterNames) -> str | None:
             return "the test looks up attributes by a name that is computed"
         if name == "seed":
             return "the test seeds random numbers that the candidate may draw"
-    return next(
-        (f"the test imports {name}" for name in _iterate_imports(tree) if not _is_harmless(name, tree, names)), None
-    )
+    foreign = (name for name in _iterate_imports(tree) if not _is_harmless(name, tree, names))
+    return next((f"the test imports {name}" for name in foreign), None)
 
 
 def find_identity_comparison(tree: ast.Module) -> str | None:
@@ -94,34 +87,45 @@ def find_async_use(tree: ast.Module, prompt: ast.Module, entry_point: str) -> st
 
 def find_own_type_use(tree: ast.Module, prompt: ast.Module, candidate: set[str], names: InterpreterNames) -> str | None:
     """Objects of the candidate's classes, and functions that it returns, cannot leave the guest."""
-    exceptions = set(names.exceptions - _QUIET)
+    if own := _find_class(prompt, names.exceptions - _QUIET):
+        return f"the prompt defines the class {own}"
     arrays = _OF_ARRAYS if "numpy" in _iterate_imports(tree) else frozenset()
-    attributes = (names.attributes - _UNSENDABLE_ATTRIBUTES) | arrays
-    for node in ast.walk(prompt):
-        if isinstance(node, ast.ClassDef):
-            if not any(isinstance(base, ast.Name) and base.id in exceptions for base in node.bases):
-                return f"the prompt defines the class {node.name}"
-            exceptions.add(node.name)
+    sendable = (names.attributes - _UNSENDABLE_ATTRIBUTES) | arrays
     results = _find_result_names(tree, candidate)
     maybe = results | {argument.arg for node in ast.walk(tree) for argument in _list_parameters(node)}
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr not in attributes and _is_mentioning(node.value, maybe):
-            return f"the test uses an attribute that no plain value has ({node.attr})"
-        if isinstance(node, ast.Call) and _is_result(node.func, results, candidate):
+        if any(_is_result(part, results, candidate) for part in _list_called(node)):
             return "the test calls what the candidate returned"
-        if _is_call(node, "map", "filter", "reduce") and any(
-            _is_result(argument, results, candidate)
-            for argument in node.args[:1]  # type: ignore[attr-defined]
-        ):
-            return "the test calls what the candidate returned"
-        if isinstance(node, ast.keyword) and node.arg == "key" and _is_result(node.value, results, candidate):
-            return "the test calls what the candidate returned"
-        if isinstance(node, ast.Name) and node.id in _ITERATORS and id(node) not in called:
-            return f"the test asks whether a value is a {node.id}"
-        if isinstance(node, ast.FunctionDef) and any(_is_mentioning(each, candidate) for each in node.decorator_list):
-            return "the test passes a function or class to the candidate"
+        match node:
+            case ast.Attribute(value=value, attr=name) if name not in sendable and _is_mentioning(value, maybe):
+                return f"the test uses an attribute that no plain value has ({name})"
+            case ast.Name(id=name) if name in _ITERATORS and id(node) not in called:
+                return f"the test asks whether a value is a {name}"
+            case ast.FunctionDef(decorator_list=parts) if any(_is_mentioning(part, candidate) for part in parts):
+                return "the test passes a function or class to the candidate"
     return None
+
+
+def _find_class(tree: ast.Module, exceptions: Set[str]) -> str | None:
+    """The name of a class that is not derived from one of these exceptions."""
+    known = set(exceptions)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            if not any(isinstance(base, ast.Name) and base.id in known for base in node.bases):
+                return node.name
+            known.add(node.name)
+    return None
+
+
+def _list_called(node: ast.AST) -> list[ast.expr]:
+    """What a node calls, or hands over to be called."""
+    match node:
+        case ast.Call(func=ast.Name(id="map" | "filter" | "reduce") as function, args=[first, *_]):
+            return [function, first]
+        case ast.Call(func=called) | ast.keyword(arg="key", value=called):
+            return [called]
+    return []
 
 
 def find_aliases(tree: ast.Module, names: set[str]) -> set[str]:
@@ -154,28 +158,28 @@ def _iterate_imports(tree: ast.Module) -> Iterator[str]:
             yield (node.module or "").partition(".")[0]
 
 
-def _is_using_numpy_to_compute(tree: ast.Module) -> bool:
-    """Whether a test uses the listed parts of numpy only, each by its name."""
-    modules: set[str] = set()
+def _iterate_paths(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    """(bound name, path of modules and name) of what is imported."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found = {alias.asname or alias.name.partition(".")[0]: alias.name for alias in node.names}
-            parts = {name: module.split(".") for name, module in found.items() if module.split(".")[0] == "numpy"}
-            if any(set(part[1:]) - _OF_NUMPY for part in parts.values()):
-                return False
-            modules |= set(parts)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numpy":
-            if {*(node.module or "").split(".")[1:], *(alias.name for alias in node.names)} - _OF_NUMPY:
-                return False
-            modules |= {alias.asname or alias.name for alias in node.names}
-    named: set[int] = set()
+            yield from {n.asname or n.name.partition(".")[0]: n.name.split(".") for n in node.names}.items()
+        elif isinstance(node, ast.ImportFrom):
+            module = (node.module or "").split(".")
+            yield from ((n.asname or n.name, [*module, n.name]) for n in node.names)
+
+
+def _is_using_numpy_to_compute(tree: ast.Module) -> bool:
+    """Whether a test uses the listed parts of numpy only, each by its name."""
+    imports = [(name, path[1:]) for name, path in _iterate_paths(tree) if path[0] == "numpy"]
+    bound = {name for name, _ in imports}
+    parts = {part for _, path in imports for part in path}
+    roots: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (root := _find_root(node)) is not None and root.id in modules:
-            if node.attr not in _OF_NUMPY:
-                return False
-            named.add(id(root))
+        if isinstance(node, ast.Attribute) and (root := _find_root(node)) is not None and root.id in bound:
+            parts.add(node.attr)
+            roots.add(id(root))
     uses = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
-    return all(node.id not in modules or id(node) in named for node in uses)
+    return parts <= _OF_NUMPY and all(node.id not in bound or id(node) in roots for node in uses)
 
 
 def _find_root(node: ast.expr) -> ast.Name | None:
@@ -191,19 +195,19 @@ def _is_harmless(module: str, tree: ast.Module, names: InterpreterNames) -> bool
         return _is_using_numpy_to_compute(tree)
     if module in _MODULES or module not in names.modules:
         return True
-    allowed: Set[str] = _CONSTANTS.get(module, frozenset())
+    return module in _CONSTANTS and _is_using_constants(tree, module, _CONSTANTS[module])
+
+
+def _is_using_constants(tree: ast.Module, module: str, allowed: set[str]) -> bool:
+    """Whether a test uses these constants of a module only, each by its name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == module and {n.name for n in node.names} - allowed:
             return False
         if isinstance(node, ast.Import) and any(n.name.startswith(f"{module}.") or n.asname for n in node.names):
             return False
-    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == module]
-    fine = [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr in allowed and isinstance(node.value, ast.Name)
-    ]
-    return bool(allowed) and all(any(use is each for each in fine) for use in uses)
+    uses = {id(node) for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == module}
+    named = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in allowed}
+    return uses <= named
 
 
 def _is_singleton(node: ast.expr) -> bool:
@@ -238,9 +242,8 @@ def _find_result_names(tree: ast.Module, candidate: set[str]) -> set[str]:
     while size != len(found):
         size = len(found)
         for bound, source in bindings:
-            if not (isinstance(source, ast.Name) and source.id in candidate) and _is_mentioning(
-                source, found | candidate
-            ):
+            is_alias = isinstance(source, ast.Name) and source.id in candidate
+            if not is_alias and _is_mentioning(source, found | candidate):
                 found |= {n.id for n in ast.walk(bound) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return found
 

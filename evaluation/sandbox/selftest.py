@@ -75,9 +75,7 @@ class SelftestReport:
 
 
 def run_selftest(
-    corpus: Path | None,
-    on_row: Callable[[SelftestRow], None] | None = None,
-    sandbox: Sandbox | None = None,
+    corpus: Path | None, on_row: Callable[[SelftestRow], None] | None = None, sandbox: Sandbox | None = None
 ) -> SelftestReport:
     """Run the built-in probes and, with `corpus`, every program of its INDEX.tsv; return the report.
 

@@ -75,6 +75,7 @@ def answer_at(compared: ArmComparison, budget_s: float, margin: float = MARGIN) 
         )  # fmt: skip
     best, use, pair = choice.best, choice.use, choice.pair
     share, later_s = compared.share("first", use, budget_s), budget_s + 1.0
+    cheaper = _find_cheaper(compared, use, range(len(names)))
     return BudgetAnswer(
         budget_s=budget_s,
         arm=names[best],
@@ -94,9 +95,7 @@ def answer_at(compared: ArmComparison, budget_s: float, margin: float = MARGIN) 
         tasks_to_decide=pair.tasks_to_decide if pair and choice.verdict == "undecided" else None,
         as_good=tuple(names[other] for other in choice.as_good),
         undecided=tuple(names[other] for other in choice.undecided),
-        cheaper=tuple(
-            _describe_cheaper(compared, other, use, budget_s, margin) for other in _find_cheaper(compared, use)
-        ),
+        cheaper=tuple(_describe_cheaper(compared, arm, use, budget_s, margin) for arm in cheaper),
         n_arms=len(names),
     )
 
@@ -125,40 +124,32 @@ def choose_arm(
     best = compared.find_leader(figure, budget_s, places)
     if best is None:
         return None
+
+    def decide(arm: int, other: int) -> PairDecision:
+        return compared.decide(figure, arm, other, budget_s, margin)
+
+    use = next((arm for arm in _find_cheaper(compared, best, places) if decide(arm, best).is_not_worse), best)
     cost_s = [arm.cost_s for arm in compared.arms]
-    cheapest_first = sorted((other for other in places if other != best), key=cost_s.__getitem__)
-    use = next(
-        (
-            other
-            for other in cheapest_first
-            if cost_s[other] < cost_s[best] and compared.decide(figure, other, best, budget_s, margin).is_not_worse
-        ),
-        best,
-    )
-    others = sorted(
-        (other for other in places if other != use),
-        key=lambda other: (-compared.count(figure, other, budget_s), cost_s[other]),
-    )
-    pairs = {other: compared.decide(figure, use, other, budget_s, margin) for other in others}
-    # An arm that the best one beats need not be beaten again by an arm that is as good as the best.
-    beaten = {o for o in others if o != best and compared.decide(figure, best, o, budget_s, margin).is_better}
-    beaten |= {other for other in others if pairs[other].is_better}
-    as_good = [
-        other for other in others if other not in beaten and (pairs[other].verdict == "as_good" or other == best)
-    ]
-    undecided = [other for other in others if other not in beaten and other not in as_good]
+    others = [other for other in places if other != use]
     if not others:
         return ArmChoice(best, use, None, None, None, (), ())
+    others.sort(key=lambda other: (-compared.count(figure, other, budget_s), cost_s[other]))
+    pairs = {other: decide(use, other) for other in others}
+    # An arm that the best one beats need not be beaten again by an arm that is as good as the best.
+    beaten = {other for other in others if pairs[other].is_better or (other != best and decide(best, other).is_better)}
+    rest = [other for other in others if other not in beaten]
+    as_good = [other for other in rest if other == best or pairs[other].verdict == "as_good"]
+    undecided = [other for other in rest if other not in as_good]
     verdict: PairVerdict = "undecided" if undecided else "as_good" if as_good else "better"
     against = undecided[0] if undecided else best if use != best else (as_good or others)[0]
-    return ArmChoice(
-        best, use, verdict, against, pairs[against], tuple(sorted(as_good, key=cost_s.__getitem__)), tuple(undecided)
-    )
+    cheapest_first = sorted(as_good, key=cost_s.__getitem__)
+    return ArmChoice(best, use, verdict, against, pairs[against], tuple(cheapest_first), tuple(undecided))
 
 
-def _find_cheaper(compared: ArmComparison, use: int) -> list[int]:
-    cost_s = [arm.cost_s for arm in compared.arms]
-    return sorted((other for other in range(len(cost_s)) if cost_s[other] < cost_s[use]), key=cost_s.__getitem__)
+def _find_cheaper(compared: ArmComparison, arm: int, among: Iterable[int]) -> list[int]:
+    """The arms that cost less, cheapest first."""
+    cost_s = [each.cost_s for each in compared.arms]
+    return sorted((other for other in among if cost_s[other] < cost_s[arm]), key=cost_s.__getitem__)
 
 
 def _describe_cheaper(compared: ArmComparison, arm: int, use: int, budget_s: float, margin: float) -> CheaperArm:

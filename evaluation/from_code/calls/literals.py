@@ -58,9 +58,8 @@ def format_for_reader(value: Any) -> str:
         inner = ", ".join(map(format_for_reader, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
     if isinstance(value, dict):
-        return (
-            "{" + ", ".join(f"{format_for_reader(key)}: {format_for_reader(item)}" for key, item in value.items()) + "}"
-        )
+        inner = ", ".join(f"{format_for_reader(key)}: {format_for_reader(item)}" for key, item in value.items())
+        return "{" + inner + "}"
     if isinstance(value, set | frozenset):
         text = "{" + ", ".join(sorted(map(format_for_reader, value))) + "}" if value else "set()"
         return text if isinstance(value, set) else f"frozenset({text if value else ''})"

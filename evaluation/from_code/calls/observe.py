@@ -126,12 +126,7 @@ def observe_each(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]
     return _observe_in_batches(sandbox, program, calls, MAX_FAILED)
 
 
-def _observe_in_batches(
-    sandbox: Sandbox,
-    program: PlacedFunction,
-    calls: Sequence[str],
-    allowed: int,
-) -> Observation:
+def _observe_in_batches(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], allowed: int) -> Observation:
     found = Observation([], set())
     failed = 0
 
@@ -169,10 +164,7 @@ class Variant:
 
 
 def run_variants_on_cases(
-    sandbox: Sandbox,
-    program: PlacedFunction,
-    cases: Sequence[tuple[Any, ...]],
-    variants: Sequence[Variant],
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[tuple[Any, ...]], variants: Sequence[Variant]
 ) -> list[list[int] | None]:
     """The numbers of the cases (call, expected outcome, the original's steps, its dependent views) that each variant
     does not agree with.

@@ -56,6 +56,5 @@ def _list_features(case: Case) -> tuple[frozenset[Hashable], ...]:
 
 
 def _count_chars(case: Case) -> int:
-    return len(case.call) + sum(
-        len(text or "") for text in (case.outcome.returned, case.outcome.after, case.outcome.seen)
-    )
+    texts = (case.outcome.returned, case.outcome.after, case.outcome.seen)
+    return len(case.call) + sum(len(text or "") for text in texts)

@@ -45,25 +45,34 @@ def read_views(
     kind: Any = type(value)
     readers = _list_readers(kind, is_own)
     found = _read_all(value, [(name, functools.partial(_write, read)) for name, read in readers], wanted, on_read)
-    methods = _list_methods(kind, is_own) if any(name.startswith("_") for name in _get_attributes(value)) else ()
-    methods = methods if wanted is None or any(f"{name}()" in wanted for name in methods) else ()
-    if methods and (text := _write_small(value)):
+    has_private = any(name.startswith("_") for name in _get_attributes(value))
+    methods = _list_methods(kind, is_own) if has_private else ()
+    are_wanted = wanted is None or any(f"{name}()" in wanted for name in methods)
+    if methods and are_wanted and (text := _write_small(value)):
         after = _describe_unchanged(text, readers, on_read)
         calls = [(f"{name}()", functools.partial(_call_method, name, readers, after)) for name in methods]
         found += _read_all(text, calls, wanted, on_read)
     if wanted is not None and not any("." in name for name in wanted):
         return found
-    within: dict[int, tuple[str, Any]] = {}
-    for name, item in _list_items(value, readers):
-        if item is not value and is_own(type(item)):
-            within.setdefault(id(item), (name, item))
+    inner_objects = _find_inner_objects(value, readers, is_own)
     on_read(".")
-    for name, item in list(within.values())[:MAX_INNER_OBJECTS]:
+    for name, item in inner_objects:
         kind = type(item)
-        found_in = _list_properties(kind, is_own)
-        properties = [(f"{name}.{each}", functools.partial(_write, read)) for each, read in found_in]
+        own_properties = _list_properties(kind, is_own)
+        properties = [(f"{name}.{own}", functools.partial(_write, read)) for own, read in own_properties]
         found += _read_all(item, properties, wanted, on_read)
     return found
+
+
+def _find_inner_objects(
+    value: Any, readers: list[tuple[str, ViewReader]], is_own: Callable[[type], bool]
+) -> list[tuple[str, Any]]:
+    """(name, object) of the first objects of own classes in an object."""
+    found: dict[int, tuple[str, Any]] = {}
+    for name, item in _list_items(value, readers):
+        if item is not value and is_own(type(item)):
+            found.setdefault(id(item), (name, item))
+    return list(found.values())[:MAX_INNER_OBJECTS]
 
 
 def _read_all(

@@ -55,9 +55,8 @@ def read_calls_by_test(folder: Path, keys: Collection[str]) -> CallsByTest:
                 row = _parse_row(line)
                 if row.get("modules"):
                     files |= {name for name in _keep_texts(row["modules"]) if not _STANDARD.search(name)}
-                    covering.path = sorted(
-                        {*covering.path, *(p for p in _keep_texts(row.get("path")) if "-packages" in p)}
-                    )
+                    packages = {path for path in _keep_texts(row.get("path")) if "-packages" in path}
+                    covering.path = sorted(packages.union(covering.path))
                     covering.python = covering.python or [n for n in row.get("python", []) if type(n) is int]
                 elif isinstance(row.get("pytest"), list):
                     options |= set(select_options(_keep_texts(row["pytest"]), row.get("settings")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,9 +53,8 @@ def pack_archives(project: Project, covering: CallsByTest, store_secrets: bool =
         archives[hashes[-1]] = pack(files)
     relative = {root.relative_to(project.root).as_posix() for root in roots}
     paths = tuple(dict.fromkeys([*sorted(relative - {"."}), ""]))
-    return SuiteArchives(
-        hashes[0], hashes[1], archives, names, any(path.endswith(".so") for path in installed), paths, own
-    )
+    has_compiled = any(path.endswith(".so") for path in installed)
+    return SuiteArchives(hashes[0], hashes[1], archives, names, has_compiled, paths, own)
 
 
 def _read_own_files(root: Path, own: OwnFiles) -> dict[str, bytes]:
@@ -68,23 +67,13 @@ def read_installed_files(project: Project, covering: CallsByTest) -> tuple[dict[
     """The files of the distributions whose modules the tests imported, and their names."""
     own = project.list_top_names()
     own_name = re.sub(r"[-_.]+", "_", project.name).lower()
-    top_files = {f"{name}.py" for name in own}
     files: dict[str, bytes] = {}
     names: list[str] = []
     for place in map(Path, covering.path):
-        used = {Path(file).relative_to(place).as_posix() for file in covering.files if Path(file).is_relative_to(place)}
-        for info in sorted(place.glob("*.dist-info")):
-            listed = list(_read_record(info))
-            name = re.sub(r"[-_.]+", "_", info.name.partition("-")[0]).lower()
-            folder = None if name == own_name else editable.find_project(info)
-            packages = editable.find_used_packages(folder, covering.files) if folder else set()
-            if name != own_name and (name in _WITHOUT or not (used.intersection(listed) or packages)):
-                continue
+        for info, paths, packages in _iterate_used(place, own_name, covering.files):
             names.append(info.name.removesuffix(".dist-info").replace("-", " ", 1))
-            for path in listed:
-                metadata = path.startswith(info.name + "/")
-                wanted = path.rpartition("/")[2] in _METADATA if metadata else path.partition("/")[0] not in own
-                if wanted and path not in top_files and not path.startswith("__editable__") and is_relative(path):
+            for path in paths:
+                if _is_needed(path, info, own):
                     _add_file(files, path, place / path)
             for package in packages:
                 for path, file in editable.iterate_files(package):
@@ -92,6 +81,28 @@ def read_installed_files(project: Project, covering: CallsByTest) -> tuple[dict[
     if "pytest/__init__.py" not in files:
         raise ArchiveError('the tests were not run by pytest: give --tests "python -m pytest -q"')
     return files, tuple(sorted(names))
+
+
+def _iterate_used(place: Path, own_name: str, files: Sequence[str]) -> Iterator[tuple[Path, list[str], set[Path]]]:
+    """The `.dist-info` of each distribution with one of the files, and of the project itself; the paths in its RECORD;
+    the used packages of one in editable mode."""
+    used = {Path(file).relative_to(place).as_posix() for file in files if Path(file).is_relative_to(place)}
+    for info in sorted(place.glob("*.dist-info")):
+        paths = list(_read_record(info))
+        name = re.sub(r"[-_.]+", "_", info.name.partition("-")[0]).lower()
+        folder = None if name == own_name else editable.find_project(info)
+        packages = editable.find_used_packages(folder, files) if folder else set()
+        if name == own_name or (name not in _WITHOUT and (packages or used.intersection(paths))):
+            yield info, paths, packages
+
+
+def _is_needed(path: str, info: Path, own: frozenset[str]) -> bool:
+    """Whether tests may read an installed file. The `own` modules of the project are not among them."""
+    if path.startswith("__editable__") or not is_relative(path):
+        return False
+    if path.startswith(f"{info.name}/"):
+        return path.rpartition("/")[2] in _METADATA
+    return own.isdisjoint((path.partition("/")[0], path.removesuffix(".py")))
 
 
 def _add_file(files: dict[str, bytes], path: str, file: Path) -> None:

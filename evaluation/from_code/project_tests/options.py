@@ -12,12 +12,10 @@ from typing import Any
 _FLAGS = frozenset(
     ("--doctest-modules", "--doctest-continue-on-failure", "--doctest-ignore-import-errors", "--pyargs", "--noconftest")
 )
-_WITH_VALUE = frozenset(
-    (
-        *("--import-mode", "--doctest-glob", "-p", "-o", "--override-ini", "-c", "--config-file", "--confcutdir"),
-        *("--asyncio-mode", "--ds", "--dc"),
-    )
-)
+_WITH_VALUE = frozenset({
+    "--import-mode", "--doctest-glob", "-p", "-o", "--override-ini", "-c", "--config-file", "--confcutdir",
+    "--asyncio-mode", "--ds", "--dc",
+})  # fmt: skip
 _SETTINGS = (
     "asyncio_default_fixture_loop_scope", "asyncio_mode", "consider_namespace_packages", "DJANGO_SETTINGS_MODULE",
     "doctest_optionflags", "python_classes", "python_files", "python_functions", "usefixtures", "xfail_strict",

@@ -74,9 +74,8 @@ def prepare_suite(
     ours, theirs = sandbox.python.version[:2], tuple(covering.python[:2])
     if found.has_compiled and ours != theirs:
         versions = ["{}.{}".format(*version) for version in (theirs, ours)]
-        return ProjectSuite(
-            f"the tests need compiled packages for Python {versions[0]}, and the sandbox has {versions[1]}"
-        )
+        reason = f"the tests need compiled packages for Python {versions[0]}, and the sandbox has {versions[1]}"
+        return ProjectSuite(reason)
     judge = ProjectJudge(sandbox, found.archives.get)
     module = min(project.modules.values(), key=lambda module: module.path)
     whole_file = ProjectTests(

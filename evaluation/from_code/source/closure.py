@@ -31,9 +31,8 @@ class ModuleSources:
         if name not in self._found:
             top = name.partition(".")[0]
             standard = top in sys.stdlib_module_names
-            self._found[name] = (
-                None if standard else next(filter(None, (_read_module(f, name) for f in self._folders)), None)
-            )
+            found = () if standard else (_read_module(folder, name) for folder in self._folders)
+            self._found[name] = next(filter(None, found), None)
         return self._found[name]
 
     def find_closure(self, module: Module) -> dict[str, Module]:

@@ -97,9 +97,8 @@ def _filter_statement(node: ast.stmt, wanted: set[str]) -> ast.stmt:
         kept.names = [a for a in kept.names if (a.asname or a.name).partition(".")[0] in wanted]
     elif isinstance(kept, ast.If | ast.Try | ast.With):
         for name in _BODIES:
-            body = [
-                _filter_statement(each, wanted) for each in getattr(kept, name, []) if list_bound_names(each) & wanted
-            ]
+            binding = (each for each in getattr(kept, name, []) if list_bound_names(each) & wanted)
+            body = [_filter_statement(each, wanted) for each in binding]
             if hasattr(kept, name):
                 setattr(kept, name, body or ([ast.Pass()] if name == "body" else []))
     return kept

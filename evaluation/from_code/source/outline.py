@@ -48,9 +48,8 @@ def outline_own_class(
             yield PromptPiece(f"{pad}# attributes: {', '.join(one.name for one in attributes)}\n")
     else:
         others = [one for one in attributes if one.method not in constructors]
-        yield PromptPiece(
-            format_attributes([_hide_value(one) if one.method == own_name else one for one in others], pad)
-        )
+        shown = [_hide_value(one) if one.method == own_name else one for one in others]
+        yield PromptPiece(format_attributes(shown, pad))
     used = {n.attr for n in ast.walk(function.node) if isinstance(n, ast.Attribute)}
     yield PromptPiece(describe_inherited(project, module, node, used, pad))
     yield PromptPiece("\n")

@@ -180,9 +180,8 @@ class Go(Language):
         name = self.write_type(kind)
         is_array = _is_array(kind)
         fields = [f"v[{position}]" if is_array else f"v.V{position}" for position in range(len(kind.parts))]
-        read = "; ".join(
-            f"r.Skip(); {field} = {self._codec(part)}.Read(r)" for field, part in zip(fields, kind.parts, strict=True)
-        )
+        typed = zip(fields, kind.parts, strict=True)
+        read = "; ".join(f"r.Skip(); {field} = {self._codec(part)}.Read(r)" for field, part in typed)
         written = "; ".join(self._written(kind.parts, fields, "w"))
         return (
             f"bassline_wire.Codec[{name}]{{func(r *bassline_wire.Reader) (v {name}) {{ {read}; r.Skip(); return }}, "

@@ -61,41 +61,37 @@ def _build_wrong_case(case: JsonCase, kind: Type) -> JsonCase:
 def _build_any_value(kind: Type) -> Json:
     """A value of the type."""
     simple: dict[str, Json] = {
-        "none": None,
-        "bool": False,
-        "int": 0,
-        "float": 0.5,
-        "str": "x",
-        "list": [],
-        "dict": {},
-        "optional": None,
-    }
+        "none": None, "bool": False, "int": 0, "float": 0.5, "str": "x", "list": [], "dict": {}, "optional": None,
+    }  # fmt: skip
     return tuple(map(_build_any_value, kind.parts)) if kind.name == "tuple" else simple.get(kind.name)
 
 
 def _build_other_value(value: Json, kind: Type) -> Json:
     """A value of the type that is not equal to this one, or `_NO_OTHER`: type none has one value."""
-    if kind.name == "optional":
-        return _build_any_value(kind.item) if value is None else _build_other_value(value, kind.item)
-    if kind.name == "bool":
-        return not value
-    if kind.name == "int":
-        return value - 1 if value > 0 else value + 1
-    if kind.name == "float":
-        return 0.5 if not math.isfinite(value) else value / 2 if abs(value) > 1 else value + 1.5
-    if kind.name == "str":
-        return f"{value}x"
-    if kind.name == "tuple":
-        others = [_build_other_value(item, part) for item, part in zip(value, kind.parts, strict=True)]
-        at = next((at for at, other in enumerate(others) if other is not _NO_OTHER), None)
-        return _NO_OTHER if at is None else (*value[:at], others[at], *value[at + 1 :])
-    if kind.name == "list":
-        last = _build_other_value(value[-1], kind.item) if value else _NO_OTHER
-        return [*value, _build_any_value(kind.item)] if last is _NO_OTHER else [*value[:-1], last]
-    if kind.name == "dict":
-        if not value:
+    match kind.name:
+        case "bool":
+            return not value
+        case "int":
+            return value - 1 if value > 0 else value + 1
+        case "float" if math.isfinite(value):
+            return value / 2 if abs(value) > 1 else value + 1.5
+        case "float":
+            return 0.5
+        case "str":
+            return f"{value}x"
+        case "optional":
+            return _build_any_value(kind.item) if value is None else _build_other_value(value, kind.item)
+        case "list":
+            last = _build_other_value(value[-1], kind.item) if value else _NO_OTHER
+            return [*value, _build_any_value(kind.item)] if last is _NO_OTHER else [*value[:-1], last]
+        case "tuple":
+            others = [_build_other_value(item, part) for item, part in zip(value, kind.parts, strict=True)]
+            at = next((at for at, other in enumerate(others) if other is not _NO_OTHER), None)
+            return _NO_OTHER if at is None else (*value[:at], others[at], *value[at + 1 :])
+        case "dict" if not value:
             return {_build_any_value(kind.parts[0]): _build_any_value(kind.parts[1])}
-        key, first = next(iter(value.items()))
-        other = _build_other_value(first, kind.parts[1])
-        return {} if other is _NO_OTHER else {**value, key: other}
+        case "dict":
+            key, first = next(iter(value.items()))
+            other = _build_other_value(first, kind.parts[1])
+            return {} if other is _NO_OTHER else {**value, key: other}
     return _NO_OTHER

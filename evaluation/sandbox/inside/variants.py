@@ -137,9 +137,8 @@ def find_code(module: types.CodeType, qualified: str, line: int) -> types.CodeTy
             code for place in places for code in place.co_consts
             if isinstance(code, types.CodeType) and code.co_name == name
         ]  # fmt: skip
-    return max(
-        (code for code in places if code.co_firstlineno <= line), key=lambda code: code.co_firstlineno, default=None
-    )
+    earlier = (code for code in places if code.co_firstlineno <= line)
+    return max(earlier, key=lambda code: code.co_firstlineno, default=None)
 
 
 def find_functions(code: types.CodeType) -> list[Any]:

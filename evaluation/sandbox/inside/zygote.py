@@ -39,17 +39,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     if not settings["namespaces"]:
         os.chdir("/")
     scratch = _open_scratch(settings["scratch"])
-    sys.path.extend(folder for folder in (settings["packages"], settings["judge_packages"]) if folder)
-    for name in settings["preload"]:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    _import_compiled(settings["judge_modules"])
-    hardening.cache_import_folders()
-    hardening.hide_machine()
-    semaphores.install()
-    role = importlib.import_module("evaluation.sandbox.inside." + settings["role"])
-    if settings["project"]:
-        role.compile_files(settings["project"], *([] if settings["namespaces"] else [settings["packages"]]))
+    role = _import_modules(settings)
     abi = hardening.landlock_abi()
     ruleset = hardening.create_landlock_ruleset(abi, settings) if abi else None
     filters = hardening.build_own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])
@@ -72,10 +62,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         if child == 0:
             status = 70
             try:
-                keep = descriptors[1:] if ruleset is None else [*descriptors[1:], ruleset]
-                hardening.place_descriptors(descriptors[0], keep)
-                os.setpgid(0, 0)
-                status = _work(role, job, limits, me, None if ruleset is None else 2 + len(keep), filters)
+                status = _work(role, job, limits, descriptors, me, ruleset, filters)
             finally:
                 os._exit(status)
         for descriptor in descriptors:
@@ -87,6 +74,22 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
             return
         left = (0, 0) if scratch is None else _clear(scratch)
         control.send(b'{"exit_code":%d,"cpu_s":%f,"memory_kib":%d,"wrote":%d,"too_many_files":%d}' % (*report, *left))
+
+
+def _import_modules(settings: dict[str, Any]) -> Any:
+    """Import what jobs need, once for all; return the module of the zygote's role."""
+    sys.path.extend(folder for folder in (settings["packages"], settings["judge_packages"]) if folder)
+    for name in settings["preload"]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    _import_compiled(settings["judge_modules"])
+    hardening.cache_import_folders()
+    hardening.hide_machine()
+    semaphores.install()
+    role = importlib.import_module("evaluation.sandbox.inside." + settings["role"])
+    if settings["project"]:
+        role.compile_files(settings["project"], *([] if settings["namespaces"] else [settings["packages"]]))
+    return role
 
 
 def _open_scratch(folder: str) -> Scratch | None:
@@ -152,16 +155,16 @@ def _enforce_limits(child: int, limit_s: float, scratch: Scratch | None, control
 
 
 def _work(
-    role: Any,
-    job: dict[str, Any],
-    limits: list[tuple[int, int]],
-    parent: int,
-    ruleset: int | None,
-    filters: tuple[bytes, bytes],
-) -> int:
+    role: Any, job: dict[str, Any], limits: list[tuple[int, int]], descriptors: list[int], parent: int,
+    ruleset: int | None, filters: tuple[bytes, bytes],
+) -> int:  # fmt: skip
+    """Do a job in its own process; return the exit code."""
+    kept = descriptors[1:] if ruleset is None else [*descriptors[1:], ruleset]
+    hardening.place_descriptors(descriptors[0], kept)
+    os.setpgid(0, 0)
     try:
         hardening.set_limits(limits)
-        hardening.confine(parent, ruleset, *filters)
+        hardening.confine(parent, None if ruleset is None else 2 + len(kept), *filters)
     except (OSError, ValueError) as error:
         role.refuse(f"the process could not be confined: {error}")
         return 71
