@@ -107,6 +107,15 @@ def compile_error(source: str) -> str | None:
     return None
 
 
+def unparse(node: ast.AST) -> str | None:
+    """The source of a changed tree; None where there is none: before Python 3.12 the expressions in an f-string cannot
+    hold a backslash, so a text there cannot become one with a line break."""
+    try:
+        return ast.unparse(node)
+    except ValueError:
+        return None
+
+
 def is_incomplete(source: str) -> bool:
     """Whether `source` starts a statement that needs more lines: an open bracket or string, a def without body."""
     _spend_characters(source, times=3)  # compile_command compiles three variants

@@ -64,6 +64,8 @@ meaning."""
 JUDGE = "cases"
 _MAX_SHOWABLE = 30
 """Cases that are run against all mutants, to choose examples from."""
+_MAX_LONG = 10
+"""The same for long examples."""
 
 
 @dataclass
@@ -125,6 +127,10 @@ def make_task_from_row(function: ProjectFunction, build_row: Callable[[], dict[s
         made = TaskResult(function.key, reason=error.reason, detail=error.detail)
     except RecursionError:
         made = TaskResult(function.key, reason=reason)
+    except ValueError as error:
+        if "f-string" not in str(error):
+            raise
+        made = TaskResult(function.key, reason="has an f-string that Python before 3.12 cannot write again")
     made.seconds = round(time.monotonic() - started, 2)
     return made
 
@@ -226,8 +232,9 @@ def _add_fair_nearby_cases(
 
 def _list_showable_numbers(function: ProjectFunction, cases: Sequence[Case]) -> tuple[int, ...]:
     """The numbers of the cases that the prompt shows or may show."""
-    showable = list_showable(cases, function.qualified)[:_MAX_SHOWABLE]
-    return (*(number for number, case in enumerate(cases) if case.documented), *showable)
+    documented = (number for number, case in enumerate(cases) if case.documented)
+    short, long = list_showable(cases, function.qualified)
+    return tuple(dict.fromkeys([*documented, *short[:_MAX_SHOWABLE], *long[:_MAX_LONG]]))
 
 
 def _list_constant_variants(

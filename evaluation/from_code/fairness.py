@@ -23,11 +23,15 @@ _EXAMPLE_CHARS = 100
 MAX_EXAMPLE_CHARS = 320
 """Characters of an example, if any is that short."""
 _LONG_EXAMPLE_CHARS = 1000
-"""Characters of an example if all are longer than that."""
+"""Characters of an example if all are longer than that, or if it tells what no shorter one does."""
+_LONG_EXAMPLES = 2
+_MIN_TOLD_SHARE = 0.5
+"""Of the mutants, those that the examples tell from the original in a prompt without a docstring."""
 _KIND_DEPTH = 6
 _ALL_CHARS = 10_000
 _GUESSABLE_NUMBERS = 2
 UNDESCRIBED = "what it does, since neither docstring nor example says it"
+UNSHOWN = "most of what it does, since it has no docstring and its examples show little"
 
 
 @dataclass(frozen=True)
@@ -83,12 +87,14 @@ def find_unnamed_exceptions(cases: Sequence[Case], prompt: str, line: int) -> li
     return [need for need in needs if not need.constant.is_in(prompt)]
 
 
-def list_showable(cases: Sequence[Case], name: str) -> list[int]:
-    """The numbers of the cases to show as examples, sorted by `_get_sort_key`; long ones where all are."""
+def list_showable(cases: Sequence[Case], name: str) -> tuple[list[int], list[int]]:
+    """The numbers of the cases to show as examples, and of the long ones, sorted by `_get_sort_key`. If all are long,
+    these are shown."""
     texts = {number: format_case(case, name, _ALL_CHARS) for number, case in enumerate(cases) if not case.documented}
     usable = [number for number in sorted(texts, key=lambda n: _get_sort_key(cases[n])) if texts[number].isprintable()]
     short = [number for number in usable if len(texts[number]) <= MAX_EXAMPLE_CHARS]
-    return short or [n for n in usable if len(texts[n]) <= _LONG_EXAMPLE_CHARS]
+    long = [number for number in usable if MAX_EXAMPLE_CHARS < len(texts[number]) <= _LONG_EXAMPLE_CHARS]
+    return short or long, long
 
 
 def judge_fairness(
@@ -100,8 +106,8 @@ def judge_fairness(
     faults: Sequence[frozenset[int]] = (),
 ) -> Fairness:
     """Chooses the examples of a prompt: those that tell constants, the `shown` cases, those that take other branches,
-    notice other `faults` or have other kinds of values in them, and a few others where the docstring has none. Its own
-    examples are cases, and count as shown.
+    notice other `faults` (long ones, too) or have other kinds of values in them, and a few others where the docstring
+    has none. Its own examples are cases, and count as shown.
 
     `faults` are the numbers of the cases that notice each mutant.
     """
@@ -109,16 +115,20 @@ def judge_fairness(
     told_needs = [_find_told_needs(number, text, needs, texts) for number, text in enumerate(texts)]
     noticed_faults = [{fault for fault, noticing in enumerate(faults) if n in noticing} for n in range(len(cases))]
     documented = [number for number, case in enumerate(cases) if case.documented]
-    choice = _ExampleChoice(cases, texts, list_showable(cases, name), documented)
+    short, long = list_showable(cases, name)
+    choice = _ExampleChoice(cases, texts, short, documented)
     choice.add_telling(told_needs, lambda new: (sum(bool(needs[place].unguessable) for place in new), len(new)))
     choice.chosen += sorted(shown - set(choice.chosen))
     choice.add_telling([set(case.outcome.arcs) for case in cases], len)
     choice.add_telling(noticed_faults, len)
+    choice.add_telling(noticed_faults, len, candidates=long, limit=_LONG_EXAMPLES)
     choice.add_telling([_find_kinds(case) for case in cases], len)
     choice.add_usual(docstring)
     examples = [texts[number] for number in sorted(choice.chosen, key=lambda number: _get_sort_key(cases[number]))]
     if not (examples or docstring or documented):
         return Fairness((), frozenset(range(len(cases))), (UNDESCRIBED,))
+    if not docstring and len(choice.collect_told(noticed_faults)) < _MIN_TOLD_SHARE * len(faults):
+        return Fairness(tuple(examples), frozenset(range(len(cases))), (UNSHOWN,))
     told = choice.collect_told(told_needs)
     untold = [need for place, need in enumerate(needs) if place not in told and need.unguessable]
     untold += _find_unseen_numbers(needs, examples, docstring)
@@ -144,11 +154,21 @@ class _ExampleChoice:
         """What the prompt's cases tell; `tells` is by case."""
         return set().union(*(tells[number] for number in [*self.chosen, *self.documented]))
 
-    def add_telling(self, tells: Sequence[set[T]], weigh: Callable[[set[T]], object]) -> None:
-        """Add candidates, up to MAX_EXAMPLES, each time the one that tells most that is untold; `tells` is by case."""
+    def add_telling(
+        self,
+        tells: Sequence[set[T]],
+        weigh: Callable[[set[T]], object],
+        *,
+        candidates: Sequence[int] | None = None,
+        limit: int = MAX_EXAMPLES,
+    ) -> None:
+        """Add at most `limit` candidates, MAX_EXAMPLES in all, each time the one that tells most that is untold;
+        `tells` is by case."""
         told = self.collect_told(tells)
-        while len(self.chosen) < MAX_EXAMPLES and self.candidates:
-            best = max(self.candidates, key=lambda n: weigh(tells[n] - told))  # type: ignore[arg-type,return-value]
+        candidates = self.candidates if candidates is None else candidates
+        limit = min(len(self.chosen) + limit, MAX_EXAMPLES)
+        while len(self.chosen) < limit and candidates:
+            best = max(candidates, key=lambda n: weigh(tells[n] - told))  # type: ignore[arg-type,return-value]
             if tells[best] <= told:  # the first of equals is the best
                 return
             self.chosen.append(best)

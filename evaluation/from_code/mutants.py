@@ -19,7 +19,7 @@ from evaluation.from_code.oversights import (
     find_stored_parameters,
     pair_defaults,
 )
-from evaluation.source import compile_error, list_arguments
+from evaluation.source import compile_error, list_arguments, unparse
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _IDENTITY = (ast.Is, ast.IsNot)
@@ -120,7 +120,8 @@ def _list_faulty(function: FunctionNode, context: MutationContext) -> Iterator[t
         for operator, variants in list_mutations(node, context):
             for replacement in variants:
                 _replace_child(parent, name, index, ast.fix_missing_locations(replacement))
-                yield operator, node.lineno, ast.unparse(function)
+                if (source := unparse(function)) is not None:
+                    yield operator, node.lineno, source
                 _replace_child(parent, name, index, node)
 
 

@@ -30,6 +30,7 @@ REMEDIES = (
     ("returns values that are not data", _BY_TESTS),
     ("has arguments or results that cannot be rebuilt from data", _BY_TESTS),
     ("is called with values that are nested too deep", f"tests with smaller values, or {_BY_TESTS}"),
+    ("has an f-string that Python before 3.12 cannot write", "no invisible character within its braces"),
     ("has code that is nested too deep to change", "a shorter expression, split into several"),
     ("has a decorator that may change what its callers see", _BY_TESTS),
     ("has fewer than 2 calls", f"tests that call it with two kinds of data or more, or {_BY_TESTS}"),

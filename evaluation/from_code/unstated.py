@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from evaluation.from_code.mutants import FunctionNode
 from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
-from evaluation.source import compile_error, is_self
+from evaluation.source import compile_error, is_self, unparse
 
 MAX_CONSTANTS = 40
 _KNOWN_NUMBERS = frozenset({0, 1, 2, 10, 100})
@@ -87,8 +87,8 @@ def find_constants(
             copies = list(ast.walk(copied))
             for number in numbers:
                 change(copies[number])
-            source = ast.unparse(ast.fix_missing_locations(copied))
-            if compile_error(source) is None:
+            source = unparse(ast.fix_missing_locations(copied))
+            if source is not None and compile_error(source) is None:
                 variants.append(source)
         constants.append(BodyConstant(kind, value, getattr(nodes[numbers[0]], "lineno", 0), tuple(variants)))
     return sorted(constants, key=lambda each: (each.line, each.kind, str(each.value)))[:MAX_CONSTANTS]

@@ -12,6 +12,7 @@ from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.fairness import (
     MAX_EXAMPLES,
     UNDESCRIBED,
+    UNSHOWN,
     PromptNeed,
     find_needs,
     find_unnamed_exceptions,
@@ -218,6 +219,21 @@ def test_long_calls_are_shown_where_there_is_no_shorter_one():
     long = case("x" * 900, returned=1)
     assert len(judge_fairness([long], "f", [], "Counts.").examples) == 1
     assert len(judge_fairness([long, case("x", returned=1)], "f", [], "Counts.").examples) == 1
+
+
+def test_a_long_call_is_shown_where_it_tells_what_no_short_one_does():
+    cases = [case("x", returned=1), *(case("x" * 700 + letter, returned=2) for letter in "abc")]
+    faults = [frozenset({0}), frozenset({1, 2, 3})]
+    assert judge_fairness(cases, "f", [], "Counts.", faults=[frozenset({0, 1, 2, 3})]).examples == ("f('x') returns 1",)
+    examples = judge_fairness(cases, "f", [], "Counts.", faults=faults).examples
+    assert [len(example) > 700 for example in examples] == [False, True]
+
+
+@pytest.mark.parametrize(("docstring", "n_told", "unstated"), [("", 1, (UNSHOWN,)), ("", 2, ()), ("Counts.", 1, ())])
+def test_without_a_docstring_the_examples_tell_half_of_the_faults_or_the_task_is_unstated(docstring, n_told, unstated):
+    cases = [case("x", returned=1), case("x" * 1200, returned=2)]
+    faults = [frozenset({0, 1})] * n_told + [frozenset({1})] * (4 - n_told)
+    assert judge_fairness(cases, "f", [], docstring, faults=faults).unstated == unstated
 
 
 def test_several_numbers_that_no_example_holds_are_unstated():

@@ -58,6 +58,11 @@ def test_the_choice_depends_on_the_source_alone():
     assert build_mutants(function(), 12) == build_mutants(function(), 12)
 
 
+def test_a_default_with_a_line_break_has_no_mutant_inside_an_f_string_before_python_3_12():
+    source = 'def f(a, end="\\n"):\n    return f"{a + 1}{end}"\n'
+    assert any("a - 1" in mutant.source for mutant in build_mutants(ast.parse(source).body[0], 200))
+
+
 def test_a_mutant_names_its_line():
     (mutant, *_) = [m for m in build_mutants(function(), 200) if m.operator == "arithmetic"]
     assert SOURCE.splitlines()[mutant.line - 1].strip() == "share = points / limit"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from evaluation import from_code
+from evaluation.from_code.build import make_task_from_row
 from evaluation.from_code.reasons import REMEDIES, find_remedy
 
 FOLDER = Path(from_code.__file__).parent
@@ -69,6 +72,13 @@ def test_the_reasons_are_found() -> None:
 def test_every_reason_has_a_remedy(reason: str) -> None:
     partial = reason.endswith((" ", "than ")) or len(reason) < 10
     assert partial or find_remedy(reason), "declare what would help in reasons.REMEDIES"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python 3.12 writes every f-string")
+def test_an_f_string_that_python_cannot_write_again_costs_one_function() -> None:
+    (function,) = ast.parse("def f(a):\n    return f\"{a or '\u200b'}\"").body
+    found = make_task_from_row(SimpleNamespace(key="f"), lambda: {"body": ast.unparse(function)}, "")  # type: ignore[arg-type]
+    assert find_remedy(found.reason)
 
 
 @pytest.mark.parametrize("start", [start for start, _remedy in REMEDIES])
