@@ -47,15 +47,16 @@ class AnswerSource:
         return [run.id for run in self.runs if run.figures.clock_marks]
 
     @property
-    def preference(self) -> tuple[bool, bool, bool, bool, int]:
+    def preference(self) -> tuple[bool, bool, bool, bool, bool, int]:
         """Orders sources, the best first.
 
         First what is not own code, then what nothing disturbed, then what
-        this service measured, then what compares, then the largest number of tasks.
+        this service measured, then what compares, first several models, then the largest number of tasks.
         """
         is_elsewhere = self.study is not None and self.study.elsewhere is not None
         compares_nothing = self.study is None and self.n_candidates == 1
-        return self.is_own_code, bool(self.disturbed), is_elsewhere, compares_nothing, -self.n_tasks
+        has_one_model = len({run.target for run in self.runs}) == 1
+        return self.is_own_code, bool(self.disturbed), is_elsewhere, compares_nothing, has_one_model, -self.n_tasks
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class FirstPageAnswerCache:
         """The answer of the first of the `sources` that gives one over MIN_COMMON_TASKS tasks; None where none does."""
         for source in sources:
             compared = source if source.study else replace(source, runs=_select_best(source.runs))
-            key = source.study.id if source.study else tuple(run.id for run in compared.runs)
+            key = tuple(run.id for run in compared.runs)
             page_answer = self._kept.get(key, compared.version, partial(build_answer, session, compared))
             if page_answer is not None and page_answer.n_tasks >= MIN_COMMON_TASKS:
                 return page_answer
@@ -51,7 +51,8 @@ def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[
     for study in repository.list_ended_studies(session):
         runs = [by_id[run_id] for run_id in study.run_ids if run_id in by_id]
         if len(runs) == len(study.run_ids):
-            found.append(AnswerSource(runs, len(runs), runs[0].dataset_sha256 in own_code, study))
+            is_own_code = runs[0].dataset_sha256 in own_code
+            found += [AnswerSource(arms, len(runs), is_own_code, study) for arms in (runs, *_drop_disturbed(runs))]
     for runs in _list_groups(entries):
         found.append(AnswerSource(runs, len(runs), runs[0].dataset_sha256 in own_code))
     return sorted(
@@ -78,9 +79,14 @@ def _list_groups(entries: Sequence[LeaderboardEntry]) -> Iterator[list[Leaderboa
             groups[run.group].append(run)
     for runs in sorted(groups.values(), key=len, reverse=True):
         yield runs
-        undisturbed = [run for run in runs if not run.figures.clock_marks]
-        if 0 < len(undisturbed) < len(runs):
-            yield undisturbed
+        yield from _drop_disturbed(runs)
+
+
+def _drop_disturbed(runs: list[LeaderboardEntry]) -> Iterator[list[LeaderboardEntry]]:
+    """The undisturbed runs, where some others were disturbed and each model is left."""
+    undisturbed = [run for run in runs if not run.figures.clock_marks]
+    if len(undisturbed) < len(runs) and {run.target for run in undisturbed} == {run.target for run in runs}:
+        yield undisturbed
 
 
 def _can_answer(run: LeaderboardEntry) -> bool:

@@ -217,6 +217,21 @@ def test_a_disturbed_study_answers_where_there_is_nothing_else_and_says_so_first
     assert "Clock disturbed in 1 of 2 arms" in whole
 
 
+def test_a_study_answers_by_its_undisturbed_arms_where_each_model_has_one(world, at):
+    slow = GOOD | {"name": "slow", "pace": 9.0, "limit": 20}
+    world.add_study(QUICK | {"limit": 20}, GOOD | {"limit": 20}, slow | DISTURBED, name="mixed")
+    heading, whole = at("/")
+    assert not heading.startswith("Measured on")
+    assert "Clock disturbed" not in whole
+    assert "Details: mixed" in whole
+
+
+def test_a_study_of_several_models_answers_before_one_with_more_tasks_of_one(world, at):
+    world.add_study(QUICK | {"limit": 20}, GOOD | {"limit": 20}, name="models")
+    world.add_study(GOOD | {"limit": 60}, GOOD | {"name": "other", "n": 1, "limit": 60}, name="one model")
+    assert "Details: models" in at("/")[1]
+
+
 def test_a_disturbed_run_leaves_the_answer_to_the_others(world, card):
     world.add_run("busy", limit=None, n=1, **DISTURBED)
     for name in ("a", "b"):
