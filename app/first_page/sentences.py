@@ -63,7 +63,7 @@ def _describe_others(page_answer: FirstPageAnswer, found: ModelsAtBudget, used: 
 def _describe_tasks(tasks: list[int | None], over: MeasuredTasks) -> str:
     """How many tasks would decide all of the differences, of `tasks` for each; None stands for very many."""
     if None in tasks or (most := max(filter(None, tasks))) > over.dataset_tasks:
-        return f"More tasks than {over.dataset} has would be needed to decide."
+        return f"{over.dataset} has too few tasks to decide."
     return f"About {format_tasks_to_decide(most)} tasks would decide."
 
 
