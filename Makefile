@@ -59,9 +59,9 @@ test: setup test-programs ## lint, types and the test suite
 test-all: setup test-programs ## the same with the thorough tests: more examples, sizes and themes
 	@$(MAKE) --no-print-directory -j 2 lint suite SELECTED='-m ""'
 
-# A first collection compiles all tests; without it each of pytest's processes would, in a new clone.
+# In a new clone a first collection compiles all tests; without it each of pytest's processes would.
 suite: setup
-	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true  # the run will say what is wrong
+	@[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -qq >/dev/null || true
 	$(PYTEST) $(SELECTED)
 
 check: setup lint ## lint, types and the quick tests of the packages that changed
