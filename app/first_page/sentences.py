@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from app.first_page.answer import FirstPageAnswer
 from app.first_page.models_at_budget import ModelRow, ModelsAtBudget
+from app.leaderboard.service import MIN_TASKS
 from app.studies.sentences import MAX_NAMES, MeasuredTasks, format_margin, format_tasks_to_decide
 from app.web.ui.units import format_count, format_exact_seconds, format_interval, format_percent, format_seconds
 from evaluation.decisions import MARGIN
@@ -31,6 +32,8 @@ def describe_models(page_answer: FirstPageAnswer, found: ModelsAtBudget) -> Head
     if used is None:
         nothing = f"{measured}no model answers right {within}" if measured else f"No model answers right {within}"
         return Headline(nothing, "", over, _describe_first(page_answer))
+    if used.run.weights != "dense":
+        over = f"with {used.run.weights}, {over}"
     right = f"{format_percent(used.share, page_answer.n_tasks)} right"
     sure = f"95 % interval: {format_interval(used.interval, page_answer.n_tasks)} %"
     if len(found.select("unmeasured")) == len(found.rows) - 1:
@@ -55,8 +58,11 @@ def _describe_others(page_answer: FirstPageAnswer, found: ModelsAtBudget, used: 
     if higher := [row for row in as_good if row.share > used.share]:
         said.append(f"It costs less than {_list_models(higher)}, and is as good within {format_margin(MARGIN)}.")
     if undecided := found.select("undecided"):
-        said.append(f"Undecided against {_list_models(undecided)}.")
-        said.append(_describe_tasks([row.tasks_to_decide for row in undecided], page_answer.over))
+        against = f"Undecided against {_list_models(undecided)}"
+        if page_answer.n_tasks < MIN_TASKS:
+            return [*said, f"{against}: too few tasks to tell."]
+        tasks = _describe_tasks([row.tasks_to_decide for row in undecided], page_answer.over)
+        said.append(f"{against}. {tasks}")
     return said
 
 

@@ -35,7 +35,7 @@ def study(page: Page) -> None:
 def test_which_model_and_configuration_at_3_seconds(first_page):
     at_budget(first_page, "3")
     expect(first_page.get_by_role("heading", level=1)).to_contain_text(
-        "qwen2.5-coder-0.5b is the best so far: it answers 58 % right within 3 s (95 % interval: 39 to 76 %) over 24"
+        "qwen2.5-coder-0.5b is the best so far: it answers 58 % right within 3 s (95 % interval: 39 to 76 %) with int8"
     )
     first_page.locator(".answer .from").get_by_role("link").first.click()
     expect(first_page.get_by_role("heading", level=1)).to_have_text("Which model on two cores")

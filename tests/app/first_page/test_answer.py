@@ -170,13 +170,22 @@ def test_one_run_is_described_not_recommended(world, at):
     assert "With so few tasks" in whole
 
 
-def test_models_that_the_tasks_cannot_tell_apart_are_undecided_and_the_best_so_far_is_named(world, at):
-    world.add_study(*(GOOD | {"name": name, "target": name, "limit": 30} for name in ("a", "b", "c")))
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        (60, r"\. humaneval has too few tasks to decide\."),
+        (30, r": too few tasks to tell\."),
+    ],
+)
+def test_models_that_the_tasks_cannot_tell_apart_are_undecided_and_the_best_so_far_is_named(world, at, limit, why):
+    arms = [GOOD | {"name": name, "target": name, "limit": limit, "weights": "int8"} for name in ("a", "b", "c")]
+    world.add_study(*arms)
     heading, whole = at("/?budget=10")
     best = named(heading)
     assert heading.startswith(f"{best} is the best so far: ")
-    others = "[abc] and [abc]"
-    assert re.search(rf"Undecided against {others}\. humaneval has too few tasks to decide\.", whole)
+    assert f") with int8, over {limit} tasks" in heading
+    assert re.search(f"Undecided against [abc] and [abc]{why}", whole)
+    assert "even large differences" not in whole
 
 
 def test_past_what_was_measured_there_is_no_answer(world, at, table):
