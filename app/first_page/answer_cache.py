@@ -42,7 +42,8 @@ class FirstPageAnswerCache:
 
 
 def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[AnswerSource]:
-    """What may give an answer over MIN_COMMON_TASKS tasks, the best first; of equal ones studies, newest first.
+    """What may give an answer over MIN_COMMON_TASKS tasks, the best first; of equal ones studies, newest first. A study
+    with disturbed arms may also answer by the others, where each model has one.
 
     `entries` are the newest first.
     """
@@ -52,7 +53,10 @@ def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[
         runs = [by_id[run_id] for run_id in study.run_ids if run_id in by_id]
         if len(runs) == len(study.run_ids):
             is_own_code = runs[0].dataset_sha256 in own_code
-            found += [AnswerSource(arms, len(runs), is_own_code, study) for arms in (runs, *_drop_disturbed(runs))]
+            found.append(AnswerSource(runs, len(runs), is_own_code, study))
+            undisturbed = _select_undisturbed(runs)
+            if len(undisturbed) < len(runs) and {run.target for run in undisturbed} == {run.target for run in runs}:
+                found.append(AnswerSource(undisturbed, len(runs), is_own_code, study))
     for runs in _list_groups(entries):
         found.append(AnswerSource(runs, len(runs), runs[0].dataset_sha256 in own_code))
     return sorted(
@@ -79,14 +83,12 @@ def _list_groups(entries: Sequence[LeaderboardEntry]) -> Iterator[list[Leaderboa
             groups[run.group].append(run)
     for runs in sorted(groups.values(), key=len, reverse=True):
         yield runs
-        yield from _drop_disturbed(runs)
+        if 0 < len(undisturbed := _select_undisturbed(runs)) < len(runs):
+            yield undisturbed
 
 
-def _drop_disturbed(runs: list[LeaderboardEntry]) -> Iterator[list[LeaderboardEntry]]:
-    """The undisturbed runs, where some others were disturbed and each model is left."""
-    undisturbed = [run for run in runs if not run.figures.clock_marks]
-    if len(undisturbed) < len(runs) and {run.target for run in undisturbed} == {run.target for run in runs}:
-        yield undisturbed
+def _select_undisturbed(runs: Sequence[LeaderboardEntry]) -> list[LeaderboardEntry]:
+    return [run for run in runs if not run.figures.clock_marks]
 
 
 def _can_answer(run: LeaderboardEntry) -> bool:

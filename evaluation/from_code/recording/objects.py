@@ -70,7 +70,7 @@ _MUTABLE: dict[Any, Any] = {  # how content is read, and put into an empty objec
     collections.defaultdict: (dict.items, dict.__setitem__),
     dict: (dict.items, dict.__setitem__),
 }
-_EXTRA: dict[Any, Any] = {
+_EXTRA: dict[Any, Any] = {  # what an empty object is made with
     collections.deque: collections.deque.maxlen,
     collections.defaultdict: vars(collections.defaultdict)["default_factory"],
 }
