@@ -20,7 +20,6 @@ from app.first_page.answer_cache import (
 from app.first_page.models_at_budget import ModelsAtBudget, rank_models
 from app.first_page.sentences import describe_models
 from app.leaderboard.entries import LeaderboardCache
-from app.leaderboard.service import MIN_TASKS
 from app.runs.forms import parse_budget
 from app.runs.labels import assign_series
 from app.runs.repository import RunFilter, count_runs
@@ -72,7 +71,6 @@ def index() -> str:
         newest=None if page_answer.measured_here else newest,
         own_code=find_own_code_study(sources, page_answer),
         enough=MIN_COMMON_TASKS,
-        min_tasks=MIN_TASKS,
     )
 
 

@@ -11,6 +11,8 @@ from app.studies.sentences import MAX_NAMES, MeasuredTasks, format_margin, forma
 from app.web.ui.units import format_count, format_exact_seconds, format_interval, format_percent, format_seconds
 from evaluation.decisions import MARGIN
 
+FEW_TASKS = "With so few tasks, even large differences can be chance."
+
 
 class Headline(NamedTuple):
     """One sentence in parts: `answer` names the model, `sure` its interval, `over` the tasks and the machine."""
@@ -31,7 +33,8 @@ def describe_models(page_answer: FirstPageAnswer, found: ModelsAtBudget) -> Head
     within, used = f"within {format_exact_seconds(found.shown_s)}", found.used
     if used is None:
         nothing = f"{measured}no model answers right {within}" if measured else f"No model answers right {within}"
-        return Headline(nothing, "", over, _describe_first(page_answer))
+        few = f" {FEW_TASKS}" if page_answer.n_tasks < MIN_TASKS else ""
+        return Headline(nothing, "", over, _describe_first(page_answer) + few)
     if used.run.weights != "dense":
         over = f"with {used.run.weights}, {over}"
     right = f"{format_percent(used.share, page_answer.n_tasks)} right"
@@ -63,6 +66,8 @@ def _describe_others(page_answer: FirstPageAnswer, found: ModelsAtBudget, used: 
             return [*said, f"{against}: too few tasks to tell."]
         tasks = _describe_tasks([row.tasks_to_decide for row in undecided], page_answer.over)
         said.append(f"{against}. {tasks}")
+    elif page_answer.n_tasks < MIN_TASKS:
+        said.append(FEW_TASKS)
     return said
 
 

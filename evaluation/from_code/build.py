@@ -128,7 +128,7 @@ def make_task_from_row(function: ProjectFunction, build_row: Callable[[], dict[s
     except RecursionError:
         made = TaskResult(function.key, reason=reason)
     except ValueError as error:
-        if "f-string" not in str(error):
+        if "f-string" not in str(error):  # ast.unparse says no more of what it cannot write
             raise
         made = TaskResult(function.key, reason="has an f-string that Python before 3.12 cannot write again")
     made.seconds = round(time.monotonic() - started, 2)
