@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from sqlalchemy import insert
 
 from app.completions.models import CompletionRun
 from app.core.context import Context, make_context
 from app.core.db.database import Database
 from app.core.db.migrate import upgrade
-from app.core.db.types import get_utc_time
+from app.core.db.types import generate_id, get_utc_time
 from app.core.provenance import describe_machine
 from app.core.settings import Settings
 from app.core.states import RunKind, RunState, TaskState
@@ -62,7 +63,11 @@ class World:
     """The service under test and what builds its rows."""
 
     context: Context
-    app: Flask
+
+    @cached_property
+    def app(self) -> Flask:
+        """The pages and the API, made when a test asks for them: its 110 routes take longer than most tests."""
+        return create_app(self.context)
 
     @property
     def client(self) -> FlaskClient:
@@ -145,18 +150,23 @@ class World:
             )
             session.add(run)
             session.flush()
+            rows, samples = list[dict[str, Any]](), list[dict[str, Any]]()
             for position, task in enumerate(tasks):
-                row = RunTask(run_id=run.id, task_pk=task.id, position=position, state=TaskState.QUEUED)
+                row = {"id": generate_id(), "run_id": run.id, "task_pk": task.id, "position": position}
+                rows.append(row)
                 if position < done:
-                    self._decode(run, row, task.prompt, dice, skill, pace, raw, prompt)
-                    row.started_at = now - dt.timedelta(minutes=7) + position * dt.timedelta(seconds=budget_s)
+                    made_row, made_samples = self._decode(run, task.prompt, dice, skill, pace, raw, prompt)
+                    row |= made_row | {"state": TaskState.FINISHED}
+                    row["started_at"] = now - dt.timedelta(minutes=7) + position * dt.timedelta(seconds=budget_s)
                     if lost is not None:
-                        row.capacity_s = 2 * row.wall_s
-                        row.others_cpu_s, row.steal_s, row.load_average = lost * row.capacity_s, 0.0, 1.0
-                    row.state = TaskState.FINISHED
+                        row["capacity_s"] = 2 * row["wall_s"]
+                        row |= {"others_cpu_s": lost * row["capacity_s"], "steal_s": 0.0, "load_average": 1.0}
+                    samples += ({"run_id": run.id, "run_task_id": row["id"], **sample} for sample in made_samples)
                 elif state == RunState.RUNNING and position == done:
-                    row.state = TaskState.DECODING
-                session.add(row)
+                    row["state"] = TaskState.DECODING
+            for table, made_rows in ((RunTask, rows), (Sample, samples)):  # in bulk: a run has hundreds
+                if made_rows:
+                    session.execute(insert(table).execution_options(render_nulls=True), made_rows)
             for i, seconds in enumerate(verifies if done else ()):
                 at = now - dt.timedelta(minutes=7 - i)
                 session.add(
@@ -170,19 +180,18 @@ class World:
     def _decode(
         self,
         run: Run,
-        row: RunTask,
         task_prompt: str,
         dice: random.Random,
         skill: float,
         pace: float,
         raw: str | None,
         prompt: str | None,
-    ) -> None:
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The columns of a decoded task, and those of its samples."""
         ability = min(max(dice.gauss(skill, 0.32), 0.0), 1.0)
         tokens = dice.randint(40, 220)
-        row.prompt_sent, row.prompt_version, row.n_prompt_tokens = prompt or task_prompt, "completion-1", 154
-        row.queue_s, row.prefill_s, row.sandbox_s = dice.uniform(0.05, 0.4), 0.02 * pace, dice.uniform(0.2, 0.7)
-        ends = []
+        queue_s, prefill_s, sandbox_s = dice.uniform(0.05, 0.4), 0.02 * pace, dice.uniform(0.2, 0.7)
+        ends, samples = list[float](), list[dict[str, Any]]()
         for index in range(run.n):
             n_tokens = max(tokens + dice.randint(-25, 60), 8)
             end = pace * n_tokens / 100 * dice.uniform(0.8, 1.35)
@@ -198,45 +207,57 @@ class World:
                 )
             )
             ends.append(min(end, run.budget_s + 0.02))
-            row.samples.append(
-                Sample(
-                    run_id=run.id,
-                    index=index,
-                    seed=run.seed,
-                    raw=body,
-                    n_tokens=n_tokens,
-                    mean_logprob=dice.gauss(-0.16 if passes else -0.24, 0.07),
-                    finish_reason="deadline" if late else "stop",
-                    first_token_s=row.prefill_s * 1.1,
-                    finished_s=ends[-1],
-                    n_rounds=max(n_tokens // 3, 1),
-                    n_drafted=n_tokens,
-                    n_accepted=int(n_tokens * 0.62),
-                    token_ids=[],
-                    logprobs=[],
-                    origins="tdd" * (len(body) // 12 + 1),
-                    ends=list(range(4, len(body) + 4, 4)),
-                    program=task_prompt + body if run.graded else None,
-                    extraction="completion" if run.graded else None,
-                    verdict=verdict if run.graded else None,
-                    verdict_detail=DETAILS.get(verdict) if run.graded else None,
-                    traceback=None
+            samples.append(
+                {
+                    "index": index,
+                    "seed": run.seed,
+                    "raw": body,
+                    "n_tokens": n_tokens,
+                    "mean_logprob": dice.gauss(-0.16 if passes else -0.24, 0.07),
+                    "finish_reason": "deadline" if late else "stop",
+                    "first_token_s": prefill_s * 1.1,
+                    "finished_s": ends[-1],
+                    "n_rounds": max(n_tokens // 3, 1),
+                    "n_drafted": n_tokens,
+                    "n_accepted": int(n_tokens * 0.62),
+                    "token_ids": [],
+                    "logprobs": [],
+                    "origins": "tdd" * (len(body) // 12 + 1),
+                    "ends": list(range(4, len(body) + 4, 4)),
+                    "program": task_prompt + body if run.graded else None,
+                    "extraction": "completion" if run.graded else None,
+                    "verdict": verdict if run.graded else None,
+                    "verdict_detail": DETAILS.get(verdict) if run.graded else None,
+                    "traceback": None
                     if passes or not run.graded
                     else 'Traceback (most recent call last):\n  File "candidate.py", line 12, in check\nAssertionError',
-                    failing_assert="assert candidate([1.0, 2.0, 3.9], 0.3) == True"
+                    "failing_assert": "assert candidate([1.0, 2.0, 3.9], 0.3) == True"
                     if verdict == "wrong_answer"
                     else None,
-                    got="False" if verdict == "wrong_answer" else None,
-                    expected="True" if verdict == "wrong_answer" else None,
-                    cpu_s=0.03,
-                    sandbox_wall_s=0.05,
-                    isolation="bwrap",
-                )
+                    "got": "False" if verdict == "wrong_answer" else None,
+                    "expected": "True" if verdict == "wrong_answer" else None,
+                    "cpu_s": 0.03,
+                    "sandbox_wall_s": 0.05,
+                    "isolation": "bwrap",
+                }
             )
-        row.wall_s = max(ends)
-        row.draft_s, row.other_s = row.wall_s * 0.14, row.wall_s * 0.06
-        row.verify_s = row.wall_s - row.draft_s - row.other_s - row.prefill_s
-        row.n_rounds, row.peak_memory_bytes = tokens // 3, 3 * 2**30
+        wall_s = max(ends)
+        draft_s, other_s = wall_s * 0.14, wall_s * 0.06
+        row = {
+            "prompt_sent": prompt or task_prompt,
+            "prompt_version": "completion-1",
+            "n_prompt_tokens": 154,
+            "queue_s": queue_s,
+            "prefill_s": prefill_s,
+            "draft_s": draft_s,
+            "verify_s": wall_s - draft_s - other_s - prefill_s,
+            "other_s": other_s,
+            "wall_s": wall_s,
+            "sandbox_s": sandbox_s,
+            "n_rounds": tokens // 3,
+            "peak_memory_bytes": 3 * 2**30,
+        }
+        return row, samples
 
     def add_study(self, *arms: dict[str, Any], name: str = "Which n?", budget_s: float = 10.0) -> uuid.UUID:
         """A study of which each arm is `add_run(**arm)`; the arm is named like its run."""
@@ -310,7 +331,7 @@ def open_world(folder: Path, template: Path) -> World:
     """A service in this folder over a copy of a database."""
     shutil.copy(template, folder / "bassline.db")
     ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
-    return World(ctx, create_app(ctx))
+    return World(ctx)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 from playwright.sync_api import expect
 
 from app.datasets import service
-from app.site.factory import create_app
 from tests.app.world import World
 from tests.e2e.looks import in_all_looks
 
@@ -47,7 +46,7 @@ RECORDS = Path(__file__).parents[1] / "evaluation" / "formats" / "multipl_e"
 @pytest.fixture
 def languages(live_service):
     """The address of a service where each language has two runs over a dataset of its own, and Python as well."""
-    world = World(live_service.ctx, create_app(live_service.ctx))
+    world = World(live_service.ctx)
     for letter in "ab":
         world.add_run(f"python {letter}", limit=None, n=1)
     for path in sorted(RECORDS.glob("*.jsonl")):

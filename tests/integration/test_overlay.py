@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from app.comparison.matrix import build_matrix
-from app.site.factory import create_app
 from tests.app.comparison.reading import lay_over
 from tests.app.world import World
 
 
 def test_figures_and_cells_are_the_same_as_those_of_compare(ctx):
-    world = World(ctx, create_app(ctx))
+    world = World(ctx)
     a, b = world.add_run("a", skill=0.3, limit=20), world.add_run("b", skill=0.6, limit=25)
     client = world.client
     for budget in (2, 4, 9):
