@@ -391,7 +391,6 @@ def test_functions_that_were_not_called_before_a_crash_say_so(opened, sandbox, t
 
 
 SHELF = '''
-import asyncio
 import contextlib
 import functools
 import sys
@@ -461,6 +460,8 @@ class Shelf:
                 yield thing.name
 
     async def fetch(self, key):
+        import asyncio  # here, since it takes longer than everything else that the tests do
+
         await asyncio.sleep(0) if key is None else None
         return [thing for thing in self.things if thing.name == key]
 
