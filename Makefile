@@ -50,7 +50,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # More processes than cores: many tests wait for servers and workers that they started. A file stays in one process,
 # because its tests share what they started.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 # The lint runs beside the tests, which often wait.
 test: setup test-programs ## lint, types and the test suite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -41,6 +42,14 @@ def device() -> torch.device:
 def _measure_few_verifies() -> None:
     """Each engine times forty verifies to predict a round, a seventh of these tests' time: here it times six."""
     verify.SIZES, verify._REPEATS = (1, 8, 16), 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _free_engines() -> Iterator[None]:
+    """Free the engines of a file, which refer to themselves: their pages are tens of gigabytes that nobody touched, and
+    Linux starts no process from one that has more than the machine."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

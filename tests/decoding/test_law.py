@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 V = 4
 CHI2_LIMIT = 103.44  # 63 degrees of freedom, 0.001
 N_SAMPLES = 1500
-AT_ONCE = 500
+PER_SEED = 500
 N_TOKENS = 3
 # Bytes 33 to 36 are tokens 0 to 3. Whatever token comes first, the text then ends in four tokens seen before or not.
 PROMPT = '!"#$!"#"!"##!"#!$#"!!"#'
@@ -138,18 +138,19 @@ def chi2(
     expected = [law(target, sampling) * N_SAMPLES for sampling in samplings]
     if graphs:
         target.model.set_attn_implementation(GRAPHS_ATTENTION)
-    config = EngineConfig(target="tiny", draft_length="fixed:2", max_batch=AT_ONCE, **settings)
+    config = EngineConfig(target="tiny", draft_length="fixed:2", max_batch=N_SAMPLES, **settings)
     engine = make_engine(config, target, draft, graphs=graphs)
     observed = [torch.zeros(V**N_TOKENS, dtype=torch.float64) for _ in samplings]
-    n = AT_ONCE // len(samplings)
-    for seed in range(N_SAMPLES // n):
-        requests = [
-            Request(PROMPT, n=n, sampling=sampling, seed=seed, max_new_tokens=N_TOKENS + 1) for sampling in samplings
-        ]
-        for position, outcome in engine.generate_many(requests):
-            tokens = torch.tensor([s.token_ids[:N_TOKENS] for s in outcome.samples])
-            cells = tokens @ torch.tensor([V**i for i in reversed(range(N_TOKENS))])
-            observed[position] += torch.bincount(cells, minlength=V**N_TOKENS)
+    n = PER_SEED // len(samplings)
+    requests = [
+        Request(PROMPT, n=n, sampling=sampling, seed=seed, max_new_tokens=N_TOKENS + 1)
+        for seed in range(N_SAMPLES // n)
+        for sampling in samplings
+    ]
+    for position, outcome in engine.generate_many(requests):
+        tokens = torch.tensor([s.token_ids[:N_TOKENS] for s in outcome.samples])
+        cells = tokens @ torch.tensor([V**i for i in reversed(range(N_TOKENS))])
+        observed[position % len(samplings)] += torch.bincount(cells, minlength=V**N_TOKENS)
     for seen, wanted in zip(observed, expected, strict=True):
         assert not seen[wanted == 0].any()
     return [
