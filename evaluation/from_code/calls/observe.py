@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation.from_code.calls.volatile import is_volatile
+from evaluation.from_code.placing.sharing import KEPT
 from evaluation.from_code.placing.spec import ENTRY, FunctionPlacement
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.sandbox import Limits, Sandbox, SandboxJob
@@ -38,6 +39,7 @@ class CallOutcome:
     arcs: frozenset[tuple[int, int]] = frozenset()  # the steps from line to line inside the function
     steps: int = 0
     message: str = ""  # what an exception says
+    shared: tuple[str, ...] = ()  # places that hold one list, dict or set (`placing.sharing`)
 
     def as_row(self) -> dict[str, Any]:
         """What a call did, as `placing.tree_equality.agrees` reads it."""
@@ -45,7 +47,8 @@ class CallOutcome:
             return {"raised": list(self.raised), "message": self.message}
         texts = {"returned": self.returned, "seen": self.seen, "after": self.after}
         row = {name: json.loads(text) for name, text in texts.items() if text is not None}
-        return {**row, "iterator": True} if self.iterates else row
+        row |= {"iterator": True} if self.iterates else {}
+        return {**row, "shared": list(self.shared)} if self.shared else row
 
     def keep_common_views(self, other: CallOutcome) -> CallOutcome:
         """The outcome with the views and the message that two observations have in common, and that another day would
@@ -91,13 +94,20 @@ def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> 
     """The outcome of each call, in one process. Raises UnobservableError, and SandboxFaultError."""
     answer = _run_method(sandbox, program, "observe", list(calls))
     try:
-        outcomes = [_parse_outcome(row) for row in answer["rows"]]
+        outcomes = share_kept([_parse_outcome(row) for row in answer["rows"]])
         loaded = {str(name) for name in answer["loaded"]}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnobservableError(f"{Status.FORGED}: the answer cannot be read: {error}") from None
     if len(outcomes) != len(calls):
         raise UnobservableError(f"{Status.FORGED}: the answer has another number of calls")
     return Observation(outcomes, loaded)
+
+
+def share_kept(outcomes: Sequence[CallOutcome]) -> list[CallOutcome]:
+    """The outcomes, each with all containers that one of them has from an earlier call: which call is the first depends
+    on who asks."""
+    kept = {place for each in outcomes for place in each.shared if place.startswith(KEPT)}
+    return [replace(each, shared=tuple(sorted({*each.shared, *kept}))) for each in outcomes] if kept else list(outcomes)
 
 
 def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any, limits: Limits = LIMITS) -> Any:
@@ -199,5 +209,5 @@ def _parse_outcome(row: dict[str, Any]) -> CallOutcome:
     pairs = frozenset((int(start), int(end)) for start, end in row["arcs"])
     return CallOutcome(
         text("returned"), names, text("after"), str(row.get("refused", "")), "", "iterator" in row, text("seen"), ran,
-        pairs, int(row["steps"]), str(row.get("message", "")),
+        pairs, int(row["steps"]), str(row.get("message", "")), tuple(map(str, row.get("shared", []))),
     )  # fmt: skip
