@@ -22,6 +22,8 @@ MAX_FAILED = 3
 LIMITS = Limits(cpu_s=8, wall_s=30.0)
 _VARIANT_LIMITS = Limits(cpu_s=40, wall_s=120.0)
 """Of a process that tries many variants, each of which has a limit of its own."""
+_LITTLE_MEMORY = 256 * 2**20
+"""Address space of variants where the original needs no more: an endless one takes all that it gets."""
 
 
 @dataclass(frozen=True)
@@ -184,18 +186,33 @@ def run_variants_on_cases(
     """
     if not variants:
         return []
+    return _run_variants(sandbox, program, cases, variants, replace(_VARIANT_LIMITS, memory_bytes=_LITTLE_MEMORY))
+
+
+def _run_variants(
+    sandbox: Sandbox,
+    program: PlacedFunction,
+    cases: Sequence[tuple[Any, ...]],
+    variants: Sequence[Variant],
+    limits: Limits,
+) -> list[list[int] | None]:
+    """The same within limits; with more memory, and in halves, where the original does not what it did or the process
+    ends."""
     used = sorted({number for variant in variants for number in variant.numbers})
     places = {number: place for place, number in enumerate(used)}
     rows = [(each.source, [places[number] for number in each.numbers], each.stop_at_first) for each in variants]
     try:
         command = {"cases": [cases[number] for number in used], "variants": rows}
-        *found, original = _run_method(sandbox, program, "list_noticed", command, _VARIANT_LIMITS)
+        *found, original = _run_method(sandbox, program, "list_noticed", command, limits)
     except UnobservableError:
         found, original = [None], []
-    if (original or found == [None]) and len(variants) > 1:
+    has_failed = bool(original) or found == [None]
+    if has_failed and limits != _VARIANT_LIMITS:
+        return _run_variants(sandbox, program, cases, variants, _VARIANT_LIMITS)
+    if has_failed and len(variants) > 1:
         half = len(variants) // 2
         parts = variants[:half], variants[half:]
-        return [numbers for part in parts for numbers in run_variants_on_cases(sandbox, program, cases, part)]
+        return [numbers for part in parts for numbers in _run_variants(sandbox, program, cases, part, limits)]
     return [None if numbers is None else [used[int(place)] for place in numbers] for numbers in found]
 
 
