@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case, drop_volatile, format_case
-from evaluation.from_code.calls.nearby import NearbyCall, list_nearby
+from evaluation.from_code.calls.nearby import UNLIKELY, NearbyCall, list_nearby
 from evaluation.from_code.calls.observe import BATCH, CallOutcome, PlacedFunction, UnobservableError, observe
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.calls.variety import choose_varied_cases
@@ -29,7 +29,7 @@ functions, and none if fewer than MIN_CALLS are left."""
 MIN_CALLS = 20
 MAX_JUDGING = 20
 MAX_SHOWN = 6
-MAX_ODD = 3
+MAX_ODD = 5
 """Calls that callers seldom make and that tell nothing else apart: they are shown too. Where a function has at most
 FEW_RESULTS results, these are calls whose change changes the result."""
 FEW_RESULTS = 3
@@ -83,11 +83,11 @@ def find_nearby_cases(
     near = [_Candidate(each.case, each.killed - seen.killed) for each in candidates[len(others) :]]
     short = _keep_short(near, program.placement.function)
     told = _choose_shown(short, seen)
-    odd = _list_odd([each.case for each in short if each.case not in told], calls, recorded)
+    odd = _choose_odd([each.case for each in short if each.case not in told], calls, recorded)
     likely = [each for each in near if calls[each.case.call].is_likely and not any(seen.count_new(each))]
     shapes = {case.shape for case in _describe_shapes(recorded)}
     usual = [each.case for each in likely if each.case.shape in shapes]
-    found = [*told, *choose_varied_cases(odd, MAX_ODD)], choose_varied_cases(usual, MAX_JUDGING)
+    found = [*told, *odd], choose_varied_cases(usual, MAX_JUDGING)
     shown, judging = _keep_repeated(sandbox, program, *found)
     return NearbyCases(tuple(shown), (*(each.case for each in telling), *judging))
 
@@ -101,12 +101,16 @@ def _limit_calls(recorded: Sequence[Case], n_programs: int) -> int:
     return limit
 
 
-def _list_odd(cases: Sequence[Case], calls: Mapping[str, NearbyCall], recorded: Sequence[Case]) -> list[Case]:
-    """The cases that callers seldom make; where results are few, those with another one than before the change."""
+def _choose_odd(cases: Sequence[Case], calls: Mapping[str, NearbyCall], recorded: Sequence[Case]) -> list[Case]:
+    """At most MAX_ODD cases that callers seldom make, one for each kind of change and then others; where results are
+    few, those with another one than before the change."""
     odd = [case for case in cases if not calls[case.call].is_likely]
-    if len({case.outcome.returned for case in recorded}) > FEW_RESULTS:  # most changes change the result
-        return odd
-    return [case for case in odd if not case.outcome.is_same_as(calls[case.call].origin.outcome)] or odd
+    if len({case.outcome.returned for case in recorded}) <= FEW_RESULTS:  # else most changes change the result
+        odd = [case for case in odd if not case.outcome.is_same_as(calls[case.call].origin.outcome)] or odd
+    of_kinds = ([case for case in odd if calls[case.call].kind.endswith(kind)] for kind in UNLIKELY)
+    first = [case for alike in of_kinds for case in choose_varied_cases(alike, 1)][:MAX_ODD]
+    others = [case for case in odd if case not in first]
+    return [*first, *choose_varied_cases(others, MAX_ODD - len(first))]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluation.from_code.calls.literals import (
@@ -14,7 +14,7 @@ from evaluation.from_code.calls.literals import (
     has_mutable_argument,
     needs_same,
 )
-from evaluation.from_code.calls.observe import CallOutcome
+from evaluation.from_code.calls.observe import CallOutcome, share_kept
 from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.placing.spec import read_comparison_source
 from evaluation.from_code.reasons import ExcludedError
@@ -157,7 +157,8 @@ def build_test(cases: Sequence[Case]) -> str:
 def build_objects_test(cases: Sequence[Case], name: str) -> str:
     """The same for calls with objects, which cross as texts (`recording.values`)."""
     lines = ["CASES = ("]
-    for case in cases:
+    outcomes = share_kept([case.outcome for case in cases])
+    for case in (replace(case, outcome=outcome) for case, outcome in zip(cases, outcomes, strict=True)):
         lines.append(f"    # {format_case(case, name)}")
         lines.append(f"    ({case.call!r},\n     {json.dumps(case.build_expected())!r}),")
     lines += [

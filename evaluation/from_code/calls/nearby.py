@@ -31,11 +31,12 @@ _MAX_ATTEMPTS = 60
 """Changes of one kind in one place that are written: writing them takes longest."""
 _MAX_RECEIVERS = 20
 _MAX_TEXT_CHARS = 40
-_UNLIKELY = (
-    "empty", "part mark", "shorter text", "type", "compared number", "compared text", "compared length", "character",
-    "case", "attribute", "other sign", "option",
+UNLIKELY = (
+    "joined text", "doubled mark", "compared text", "compared number", "compared length", "type", "option", "attribute",
+    "other sign", "empty", "part mark", "shorter text", "character", "case",
 )  # fmt: skip
-"""Last words of the kinds of change that callers seldom make, or whose result no reader could know."""
+"""Last words of the kinds of change that callers seldom make, or whose result no reader could know; those first that a
+hurried writer forgets."""
 ArgumentPlace = int | str
 """The number of a positional argument, or the name of another."""
 _Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -54,11 +55,15 @@ class _Hints:
 
 @dataclass(frozen=True)
 class NearbyCall:
-    """The recorded case that a call was made of, and whether a caller might make it, or the change is one that callers
-    seldom mean."""
+    """The recorded case that a call was made of, and the kind of the change."""
 
     origin: Case
-    is_likely: bool
+    kind: str
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether a caller might make it, or the change is one that callers seldom mean."""
+        return not self.kind.endswith(UNLIKELY)
 
 
 def list_nearby(
@@ -94,7 +99,7 @@ def list_nearby(
             known.add(text)
             was_tried = (place, value) in tried
             tried.add((place, value))
-            found[text] = NearbyCall(case, not kind.endswith(_UNLIKELY))
+            found[text] = NearbyCall(case, kind)
             queues.setdefault((was_tried, place, kind), []).append(text)
     return {text: found[text] for text in _take_in_turns(queues)[:limit]}
 

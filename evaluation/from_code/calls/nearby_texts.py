@@ -10,6 +10,7 @@ from functools import lru_cache
 from evaluation.from_code.calls.recorded import compute_digest
 
 _PARTS = re.compile(r"[^\W\d_]+|\d+|[\W_]+")
+_MARKS = re.compile(r"[^\w\s]")
 _MAX_PARTS = 40
 _MAX_CHARACTERS = 16
 
@@ -19,6 +20,9 @@ def change_text(value: str, alike: Sequence[str], constants: Sequence[str]) -> I
     yield from (("other case", other) for other in (value.upper(), value.lower(), value.title()) if other != value)
     yield from _change_parts(value, alike)
     yield from (("compared text", constant) for constant in constants)
+    for constant in constants:
+        if _MARKS.search(constant) and len(constant) > 1:
+            yield from (("joined text", other) for other in (value + constant, constant + value))
     for character in _list_characters(constants):
         middle = len(value) // 2
         for other in (value[:middle] + character + value[middle:], character + value, value + character):
@@ -34,6 +38,8 @@ def _change_parts(value: str, alike: Sequence[str]) -> Iterator[tuple[str, str]]
         others = [other for other in by_kind.get(_classify_part(part), ())[:3] if other != part][:2]
         for other in [*others, *(digit for digit in "01" if part.isdigit() and len(part) == 1)]:
             yield f"part {_classify_part(part)[0]}", "".join([*parts[:number], other, *parts[number + 1 :]])
+        if _classify_part(part) == ("mark", False):
+            yield "doubled mark", "".join([*parts[:number], part, *parts[number:]])
     yield "shorter text", "".join(parts[:-2])
     yield "shorter text", "".join(parts[2:])
 

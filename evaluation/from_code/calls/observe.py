@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation.from_code.calls.volatile import is_volatile
+from evaluation.from_code.placing.sharing import KEPT
 from evaluation.from_code.placing.spec import ENTRY, FunctionPlacement
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.sandbox import Limits, Sandbox, SandboxJob
@@ -21,6 +22,8 @@ MAX_FAILED = 3
 LIMITS = Limits(cpu_s=8, wall_s=30.0)
 _VARIANT_LIMITS = Limits(cpu_s=40, wall_s=120.0)
 """Of a process that tries many variants, each of which has a limit of its own."""
+_LITTLE_MEMORY = 256 * 2**20
+"""Address space of variants where the original needs no more: an endless one takes all that it gets."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class CallOutcome:
     arcs: frozenset[tuple[int, int]] = frozenset()  # the steps from line to line inside the function
     steps: int = 0
     message: str = ""  # what an exception says
+    shared: tuple[str, ...] = ()  # places that hold one list, dict or set (`placing.sharing`)
 
     def as_row(self) -> dict[str, Any]:
         """What a call did, as `placing.tree_equality.agrees` reads it."""
@@ -45,7 +49,8 @@ class CallOutcome:
             return {"raised": list(self.raised), "message": self.message}
         texts = {"returned": self.returned, "seen": self.seen, "after": self.after}
         row = {name: json.loads(text) for name, text in texts.items() if text is not None}
-        return {**row, "iterator": True} if self.iterates else row
+        row |= {"iterator": True} if self.iterates else {}
+        return {**row, "shared": list(self.shared)} if self.shared else row
 
     def keep_common_views(self, other: CallOutcome) -> CallOutcome:
         """The outcome with the views and the message that two observations have in common, and that another day would
@@ -91,13 +96,20 @@ def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> 
     """The outcome of each call, in one process. Raises UnobservableError, and SandboxFaultError."""
     answer = _run_method(sandbox, program, "observe", list(calls))
     try:
-        outcomes = [_parse_outcome(row) for row in answer["rows"]]
+        outcomes = share_kept([_parse_outcome(row) for row in answer["rows"]])
         loaded = {str(name) for name in answer["loaded"]}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnobservableError(f"{Status.FORGED}: the answer cannot be read: {error}") from None
     if len(outcomes) != len(calls):
         raise UnobservableError(f"{Status.FORGED}: the answer has another number of calls")
     return Observation(outcomes, loaded)
+
+
+def share_kept(outcomes: Sequence[CallOutcome]) -> list[CallOutcome]:
+    """The outcomes, each with all containers that one of them has from an earlier call: which call is the first depends
+    on who asks."""
+    kept = {place for each in outcomes for place in each.shared if place.startswith(KEPT)}
+    return [replace(each, shared=tuple(sorted({*each.shared, *kept}))) for each in outcomes] if kept else list(outcomes)
 
 
 def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any, limits: Limits = LIMITS) -> Any:
@@ -174,18 +186,33 @@ def run_variants_on_cases(
     """
     if not variants:
         return []
+    return _run_variants(sandbox, program, cases, variants, replace(_VARIANT_LIMITS, memory_bytes=_LITTLE_MEMORY))
+
+
+def _run_variants(
+    sandbox: Sandbox,
+    program: PlacedFunction,
+    cases: Sequence[tuple[Any, ...]],
+    variants: Sequence[Variant],
+    limits: Limits,
+) -> list[list[int] | None]:
+    """The same within limits; with more memory, and in halves, where the original does not what it did or the process
+    ends."""
     used = sorted({number for variant in variants for number in variant.numbers})
     places = {number: place for place, number in enumerate(used)}
     rows = [(each.source, [places[number] for number in each.numbers], each.stop_at_first) for each in variants]
     try:
         command = {"cases": [cases[number] for number in used], "variants": rows}
-        *found, original = _run_method(sandbox, program, "list_noticed", command, _VARIANT_LIMITS)
+        *found, original = _run_method(sandbox, program, "list_noticed", command, limits)
     except UnobservableError:
         found, original = [None], []
-    if (original or found == [None]) and len(variants) > 1:
+    has_failed = bool(original) or found == [None]
+    if has_failed and limits != _VARIANT_LIMITS:
+        return _run_variants(sandbox, program, cases, variants, _VARIANT_LIMITS)
+    if has_failed and len(variants) > 1:
         half = len(variants) // 2
         parts = variants[:half], variants[half:]
-        return [numbers for part in parts for numbers in run_variants_on_cases(sandbox, program, cases, part)]
+        return [numbers for part in parts for numbers in _run_variants(sandbox, program, cases, part, limits)]
     return [None if numbers is None else [used[int(place)] for place in numbers] for numbers in found]
 
 
@@ -199,5 +226,5 @@ def _parse_outcome(row: dict[str, Any]) -> CallOutcome:
     pairs = frozenset((int(start), int(end)) for start, end in row["arcs"])
     return CallOutcome(
         text("returned"), names, text("after"), str(row.get("refused", "")), "", "iterator" in row, text("seen"), ran,
-        pairs, int(row["steps"]), str(row.get("message", "")),
+        pairs, int(row["steps"]), str(row.get("message", "")), tuple(map(str, row.get("shared", []))),
     )  # fmt: skip

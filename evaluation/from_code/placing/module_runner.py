@@ -29,6 +29,7 @@ from evaluation.from_code.placing.definitions import (
     name_module_file,
     render_module,
 )
+from evaluation.from_code.placing.sharing import list_shared
 from evaluation.from_code.placing.steps import (
     FILE,
     MAX_STEPS,
@@ -93,6 +94,7 @@ class PlacedAnswer:
     def __init__(self, spec: dict[str, Any], answer: str, compile_module: Callable[[str, str, str], Any]) -> None:
         self.spec = spec
         self.function: Any = None
+        self.left: dict[int, Any] = {}  # the containers that calls left, by id
         tree = ast.parse(answer, FILE)
         source, definition = render_module(spec, tree)
         modules = dict(spec["modules"])
@@ -149,6 +151,8 @@ class PlacedAnswer:
         objects that run the function."""
         row, every = self._run_without_views(text, function, tracer, rebuilt=bool(tracer))
         row = _parse_row_values(row)
+        if shared := list_shared(every, self.left):
+            row["shared"] = shared
         counter = ViewCounter(VIEW_STEPS if tracer else 0, function)
         seen = self._read_views(every, counter)
         if any(seen):
@@ -262,6 +266,8 @@ class PlacedAnswer:
         )
         if not (case.repeats(row) or agrees(_parse_row_values(row), case.without_views, case.tree)):
             return False
+        if not case.shared.issuperset(list_shared(every)):
+            return False
         counter = ViewCounter(VIEW_STEPS * MUTANT_STEPS, function)
         for value, views, names in zip(every, case.seen, case.list_wanted(row), strict=False):
             if not names:
@@ -307,6 +313,7 @@ class ExpectedCase:
         self.tree = json.loads(call)
         self.steps = steps
         self.without_views = {name: part for name, part in expected.items() if name != "seen"}
+        self.shared = frozenset[str](expected.get("shared", ()))
         self.seen: list[Any] = expected.get("seen", [])
         self.tried = False
         self.returned = _write_tree(expected["returned"]) if "returned" in expected else None

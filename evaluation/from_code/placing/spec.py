@@ -26,7 +26,14 @@ CALLS, VALUES = "call", "outcome"
 """Forms of a test: it calls the function with plain data, or hands over calls and receives outcomes as texts."""
 _PARTS = (
     *("recording.objects", "recording.values"),
-    *("placing.definitions", "placing.tree_equality", "placing.views", "placing.steps", "placing.module_runner"),
+    *(
+        "placing.definitions",
+        "placing.tree_equality",
+        "placing.views",
+        "placing.sharing",
+        "placing.steps",
+        "placing.module_runner",
+    ),
 )
 
 

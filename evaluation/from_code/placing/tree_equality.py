@@ -26,6 +26,8 @@ def agrees(got: Any, expected: Any, call: Any) -> bool:
             return False
         if not same(got.get("after", call), expected.get("after", call)):
             return False
+        if not set(got.get("shared", ())) <= set(expected.get("shared", ())):  # who changes one changes the other
+            return False
         return match_views(got.get("seen", []), expected.get("seen", []))
     except RecursionError:  # circles that differ
         return False

@@ -19,7 +19,7 @@ from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.project_tests.splice import splice
-from evaluation.sandbox import SandboxResult
+from evaluation.sandbox import Limits, SandboxResult
 from evaluation.verdicts import Status
 
 MAX_TESTS = 12
@@ -35,6 +35,8 @@ _OF_ONE_FUNCTION = 3
 _MAX_CPU_S = 2.0
 _VARIANT_LIMITS = replace(LIMITS, cpu_s=60, wall_s=120.0)
 _MUTANT_LIMITS = replace(LIMITS, cpu_s=4, wall_s=12.0)
+_LITTLE_MEMORY = 256 * 2**20
+"""Address space of mutants where the original needs no more: an endless one takes all that it gets."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,14 @@ def choose_tests(
     empty = list_trivial_variants(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
     left: Sequence[str] = [*(mutant.source for mutant in faulty), *empty]
     tests, write = _choose_passing(judge, spec, function, choose_varied_tests(spec.tests, MAX_TESTS))
-    left = _list_unkilled(judge, spec, function, tests, left)
+    left, limits = _list_unkilled(judge, spec, function, tests, left)
     more = [test for test in choose_varied_tests(spec.tests, MORE_TESTS) if test not in tests]
     if more and sum(mutant.source in left for mutant in faulty) > _count_allowed_survivors(len(faulty)):
         tests, write = _choose_passing(judge, spec, function, [*tests, *more])
-        left = _list_unkilled(judge, spec, function, tests, left)
+        left, limits = _list_unkilled(judge, spec, function, tests, left)
 
     def passes(program: str) -> bool:
-        return program in left and _passes_tests(judge, spec, function.module.source, tests, program)
+        return program in left and _passes_tests(judge, spec, function.module.source, tests, program, limits)
 
     survivors: list[Mutant] = []
     allowed = 0 if all_killed else _count_allowed_survivors(len(faulty))
@@ -105,8 +107,8 @@ def list_killed_variants(
 ) -> list[str]:
     """The variants of a function that fail the tests of `spec`."""
     source, tests = function.module.source, spec.tests
-    left = _list_unkilled(judge, spec, function, tests, variants)
-    unnoticed = {variant for variant in left if _passes_tests(judge, spec, source, tests, variant)}
+    left, limits = _list_unkilled(judge, spec, function, tests, variants)
+    unnoticed = {variant for variant in left if _passes_tests(judge, spec, source, tests, variant, limits)}
     return [variant for variant in variants if variant not in unnoticed]
 
 
@@ -142,16 +144,21 @@ def _run_original(judge: ProjectJudge, spec: ProjectTests, source: str, tests: S
 
 def _list_unkilled(
     judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, tests: Sequence[str], variants: Sequence[str]
-) -> list[str]:
-    """The variants that a process which tries all of them does not report as killed."""
+) -> tuple[list[str], Limits]:
+    """The variants that a process which tries all of them does not report as killed, and the limits of each alone."""
     source = function.module.source
     if not variants:
-        return []
+        return [], _MUTANT_LIMITS
     within = [_wrap_in_classes(variant, spec.qualified) for variant in variants]
-    original, killed = judge.find_killed_variants(source, spec, tests, within, _VARIANT_LIMITS)
-    if not original:
+    for memory in (_LITTLE_MEMORY, LIMITS.memory_bytes):
+        limits = replace(_VARIANT_LIMITS, memory_bytes=memory)
+        original, killed = judge.find_killed_variants(source, spec, tests, within, limits)
+        if original:
+            break
+    else:
         _run_original(judge, spec, source, tests)
-    return [variant for number, variant in enumerate(variants) if number not in killed]
+    left = [variant for number, variant in enumerate(variants) if number not in killed]
+    return left, replace(_MUTANT_LIMITS, memory_bytes=memory)
 
 
 def _wrap_in_classes(source: str, qualified: str) -> str:
@@ -160,8 +167,10 @@ def _wrap_in_classes(source: str, qualified: str) -> str:
     return source
 
 
-def _passes_tests(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str], program: str) -> bool:
+def _passes_tests(
+    judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str], program: str, limits: Limits
+) -> bool:
     spliced = splice(source, spec.qualified, spec.line, program)
     assert spliced is not None
-    result = run_without_sandbox_faults(lambda: judge.run(spliced.source, spec, tests, _MUTANT_LIMITS).result)
+    result = run_without_sandbox_faults(lambda: judge.run(spliced.source, spec, tests, limits).result)
     return result.status == Status.PASSED

@@ -125,6 +125,11 @@ def write_by_name(value: Any) -> str | None:
     return f'{{"named":{encode(_find_sentinel_name(value) if found == "sentinel" else _find_name(value))}}}'
 
 
+def is_found_by_name(kind: type) -> bool:
+    """Whether values of this type are written by a name."""
+    return _classify_by_name(kind) is not None
+
+
 @functools.cache
 def _classify_by_name(kind: Any) -> str | None:
     """How values of this type are found by a name, None where they are not."""
@@ -228,7 +233,7 @@ def write_state(value: Any, write: Callable[[Any], None], out: list[str], tempor
         out.append(",")
     else:
         out.append("null,")
-    attributes = value.keywords if kind is functools.partial else _read_attributes(kind, value)
+    attributes = value.keywords if kind is functools.partial else read_attributes(kind, value)
     separator = "["
     for name, part in attributes.items():
         out.append(f"{separator}[{encode(name)},")
@@ -268,7 +273,7 @@ def _find_builtin_base(kind: Any) -> Any:
     return base
 
 
-def _read_attributes(kind: type, value: Any) -> dict[str, Any]:
+def read_attributes(kind: type, value: Any) -> dict[str, Any]:
     """The `__dict__` and the slots of an object, read by Python's own descriptors."""
     found: dict[str, Any] = {}
     for name, descriptor in _list_descriptors(kind):

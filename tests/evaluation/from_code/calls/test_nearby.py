@@ -72,6 +72,16 @@ def test_characters_and_texts_of_the_source_are_tried_and_callers_seldom_mean_th
     assert not any(texts[text] for text in ("o-ne", "*!", "ONE"))
 
 
+def test_marks_are_doubled_and_texts_with_marks_joined_and_callers_seldom_mean_it():
+    node = ast.parse("def f(x):\n return x.endswith('/..') or x == 'word'").body[0]
+    found = list_nearby([case("/a/b"), case("c")], node, 200)
+    texts = {values.read_plain(call)[0][0]: near.is_likely for call, near in found.items()}
+    assert {"//a/b", "/a//b", "/a/b/..", "/../a/b", "c/.."} <= {
+        text for text, is_likely in texts.items() if not is_likely
+    }
+    assert "cword" not in texts
+
+
 def test_types_that_the_function_checks_take_the_place_of_recorded_ones():
     source = "def f(x):\n    return isinstance(x, (list, tuple))"
     assert (1, 2) in first_arguments(source, case([1, 2]), case([3, 4]))
