@@ -1,4 +1,4 @@
-"""Which tests share a process, and which files start first."""
+"""Which tests share a process, and which start first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FolderS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let what takes longest start first, so that no process waits for another at the end."""
+    """Let the folders that stay together start first, so that no process waits for another at the end."""
     items.sort(key=lambda item: item.nodeid.split("/")[1] not in _TOGETHER)
 
 
