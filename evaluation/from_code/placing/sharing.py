@@ -7,6 +7,7 @@ Runs in the sandbox, after a call. It reads what a caller reaches without a meth
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,35 +25,46 @@ _DATA = (str, bytes, int, float, bool, type(None))
 
 def list_shared(every: Sequence[Any], earlier: dict[int, Any] | None = None) -> list[str]:
     """Two places for each container among these values and in them that stands in both; where `earlier` holds the
-    containers of earlier calls by their ids, also the places of those. Adds the new ones to it."""
-    found: dict[int, tuple[Any, list[str]]] = {}
-    for place, container in _list_containers(every):
-        found.setdefault(id(container), (container, []))[1].append(place)
+    containers of earlier calls by their ids, also the places of those. Adds the new ones to it.
+
+    An empty one in two of the values does not count: who is given nothing may return it as it is.
+    """
+    found: dict[int, tuple[Any, list[tuple[int, str]]]] = {}
+    for number, place, container in _list_containers(every):
+        found.setdefault(id(container), (container, []))[1].append((number, place))
     shared = []
-    for _, places in found.values():
-        firsts = places[:MAX_PLACES_EACH]
-        shared += [f"{one} is {other}" for number, other in enumerate(firsts) for one in firsts[:number]]
+    for container, places in found.values():
+        pairs = itertools.combinations(places[:MAX_PLACES_EACH], 2)
+        counts = _has_items(container)
+        shared += [f"{one} is {other}" for (first, one), (second, other) in pairs if counts or first == second]
     if earlier is not None:
-        shared += [f"{KEPT} {places[0]}" for key, (_, places) in found.items() if key in earlier]
+        shared += [f"{KEPT} {places[0][1]}" for key, (_, places) in found.items() if key in earlier]
         earlier |= {key: container for key, (container, _) in found.items()}  # they stay, so an id stays its own
     return sorted(shared)
 
 
-def _list_containers(every: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """(place, container) for each place that holds one; what a container holds once for each of the values."""
+def _list_containers(every: Sequence[Any]) -> Iterator[tuple[int, str, Any]]:
+    """(number of the value, place in it, container) for each place that holds one; what a container holds once for each
+    of the values."""
     left = MAX_PLACES
     for number, root in enumerate(every):
         todo, met = [(str(number), root)], set[int]()
         while todo and left:
             place, value = todo.pop()
             if isinstance(value, _CONTAINERS):
-                yield place, value
+                yield number, place, value
             if type(value) in _DATA or id(value) in met or objects.is_found_by_name(type(value)):
                 continue
             left -= 1
             if type(value) is not tuple:  # an equal one may be another object
                 met.add(id(value))
             todo += [(place + name, part) for name, part in reversed(list(_list_parts(value)))]
+
+
+def _has_items(container: Any) -> bool:
+    """Whether it holds something, by the builtin type: a derived class may say otherwise."""
+    base: Any = next(kind for kind in _CONTAINERS if isinstance(container, kind))
+    return bool(base.__len__(container))
 
 
 def _list_parts(value: Any) -> Iterator[tuple[str, Any]]:

@@ -33,8 +33,14 @@ def test_what_only_looks_alike_or_cannot_change_is_not_shared():
 
 
 def test_an_object_that_is_returned_shares_what_it_holds():
-    box = Shelf(items=[])
+    box = Shelf(items=[1])
     assert list_shared([box, box]) == ["0.items is 1.items"]
+
+
+def test_nothing_may_be_returned_as_it_was_given():
+    given: list[int] = []
+    assert list_shared([given, given]) == []
+    assert list_shared([Shelf(old=given, new=given)]) == ["0.new is 0.old"]
 
 
 def test_circles_end():
