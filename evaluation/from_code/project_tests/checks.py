@@ -150,13 +150,17 @@ def _list_unkilled(
     if not variants:
         return [], _MUTANT_LIMITS
     within = [_wrap_in_classes(variant, spec.qualified) for variant in variants]
-    for memory in (_LITTLE_MEMORY, LIMITS.memory_bytes):
-        limits = replace(_VARIANT_LIMITS, memory_bytes=memory)
-        original, killed = judge.find_killed_variants(source, spec, tests, within, limits)
-        if original:
-            break
-    else:
-        _run_original(judge, spec, source, tests)
+    memory = _LITTLE_MEMORY
+    limits = replace(_VARIANT_LIMITS, memory_bytes=memory)
+    original, killed = judge.find_killed_variants(source, spec, tests, within, limits)
+    if (
+        not original
+        and judge.run(source, spec, tests, replace(LIMITS, memory_bytes=memory)).result.status != Status.PASSED
+    ):
+        memory = LIMITS.memory_bytes
+        original, killed = judge.find_killed_variants(source, spec, tests, within, _VARIANT_LIMITS)
+        if not original:
+            _run_original(judge, spec, source, tests)
     left = [variant for number, variant in enumerate(variants) if number not in killed]
     return left, replace(_MUTANT_LIMITS, memory_bytes=memory)
 
