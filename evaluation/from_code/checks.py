@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import (
+    LIMITS,
     CallOutcome,
     PlacedFunction,
     UnobservableError,
@@ -19,7 +21,7 @@ from evaluation.from_code.calls.observe import (
     run_variants_on_cases,
 )
 from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
-from evaluation.from_code.mutants import Mutant
+from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES, Mutant
 from evaluation.from_code.oversights import UNCLEAR
 from evaluation.from_code.placing.module_runner import MAX_MESSAGE
 from evaluation.from_code.placing.tree_equality import agrees
@@ -202,8 +204,13 @@ def find_noticing_cases_of_variants(
     requests = _merge_requests(cache.keep_untried(variant) for variant in variants)
     given = [(case.call, case.build_expected(), case.outcome.steps, case.outcome.dependent) for case in cases]
     answers = run_variants_on_cases(sandbox, program, given, requests)
+    list_alone = partial(_list_noticed_alone, sandbox, program, cases)
+    alone = [request for request, answer in zip(requests, answers, strict=True) if answer is None]
+    memory_bytes = MUTANT_MEMORY_BYTES
+    if alone and list_alone(Variant(program.definition, tuple(range(len(cases)))), memory_bytes):
+        memory_bytes = LIMITS.memory_bytes  # the original needs more
     for request, answer in zip(requests, answers, strict=True):
-        cache.store(request, _list_noticed_alone(sandbox, program, request, cases) if answer is None else answer)
+        cache.store(request, list_alone(request, memory_bytes) if answer is None else answer)
     return [cache.list_noticing(variant) for variant in variants]
 
 
@@ -244,13 +251,13 @@ def _merge_requests(variants: Iterable[Variant]) -> list[Variant]:
 
 
 def _list_noticed_alone(
-    sandbox: Sandbox, program: PlacedFunction, variant: Variant, cases: Sequence[Case]
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], variant: Variant, memory_bytes: int
 ) -> list[int]:
     """The numbers of the cases that notice a variant, tried in processes of its own."""
     tried = [cases[number] for number in variant.numbers]
     try:
         placed = replace(program, definition=variant.source)
-        outcomes = observe_each(sandbox, placed, [case.call for case in tried]).outcomes
+        outcomes = observe_each(sandbox, placed, [case.call for case in tried], memory_bytes).outcomes
     except UnobservableError:
         return list(variant.numbers)
     return [

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -105,6 +106,7 @@ class ProjectJudge:
         if name := find_forbidden_name(spliced.answer, source):
             reason = f"the answer uses {name}, with which a program reaches the process of its tests"
             return SandboxResult(Status.FORGED, reason, trust=Trust.IN_GUEST)
+        limits = replace(limits, memory_bytes=min(limits.memory_bytes, spec.memory_mib * 2**20))
         return self.run(spliced.source, spec, spec.tests, limits).result
 
     def run(

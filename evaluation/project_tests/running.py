@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluation.project_tests.spec import ProjectTests
+from evaluation.project_tests.spec import MAX_MEMORY_MIB, ProjectTests
 from evaluation.sandbox import Limits, SandboxResult
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.scratch import MAX_FILES
@@ -21,7 +21,7 @@ from evaluation.sandbox.supervisor import Watched, close_with, open_pipe, parse_
 from evaluation.sandbox.zygotes import Zygote
 from evaluation.verdicts import Status, Trust
 
-LIMITS = Limits(cpu_s=6, wall_s=18.0, memory_bytes=2**30, open_files=128, threads=32)
+LIMITS = Limits(cpu_s=6, wall_s=18.0, memory_bytes=MAX_MEMORY_MIB * 2**20, open_files=128, threads=32)
 _FRAMES_BYTES = 16 * 2**20
 _REASONS = {2: "it was interrupted", 3: "it or a plugin failed", 4: "it could not start"}
 """By pytest's exit codes."""
@@ -175,7 +175,7 @@ def _judge_outcomes(
         return _describe_failed_test(*next(iter(outcomes.failed.items())))
     did_all_end = outcomes.reported_end and collected is not None and len(collected) == len(outcomes.passed)
     if not did_all_end or sorted(outcomes.passed) != sorted(job.tests):
-        return _build_result(Status.CRASHED, *_explain_end(frames, job.folder))
+        return _describe_crash(*_explain_end(frames, job.folder))
     if of_guards != ["failed"] * n_guards:
         return _build_result(Status.FORGED, "the tests that must fail did not run")
     return _build_result(Status.PASSED, "")
@@ -199,7 +199,7 @@ def _read_frames(frames: list[dict[str, Any]], secret: str, reports: _Reports) -
             detail = f"{frame['not_collected']} cannot be imported: {_get_last_line(text)}"
             return _build_result(Status.EXCEPTION, detail, text)
         if "broken" in frame:
-            return _build_result(Status.CRASHED, f"pytest was ended by {frame['broken']}")
+            return _describe_crash(f"pytest was ended by {frame['broken']}")
         if "collected" in frame:
             if reports.collected is not None:
                 return _build_result(Status.FORGED, "the tests were collected twice")
@@ -229,6 +229,11 @@ def _add_phase(frame: dict[str, Any], reports: _Reports) -> bool:
 
 def _build_result(status: Status, detail: str, text: str = "", lasting: bool = False) -> SandboxResult:
     return SandboxResult(status, detail[:1000], text, lasting=lasting)
+
+
+def _describe_crash(detail: str, text: str = "") -> SandboxResult:
+    """What ended pytest. Where memory is used up, pytest cannot always report the test that did it."""
+    return _build_result(Status.MEMORY if "MemoryError" in detail else Status.CRASHED, detail, text)
 
 
 def _describe_failed_test(test: str, text: str) -> SandboxResult:

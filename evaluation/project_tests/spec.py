@@ -8,7 +8,8 @@ from typing import Any
 
 from evaluation.project_tests.archive import is_relative
 
-_OPTIONAL: Mapping[str, Any] = {"options": [], "environment": {}, "writes": False}
+MAX_MEMORY_MIB = 1024
+_OPTIONAL: Mapping[str, Any] = {"options": [], "environment": {}, "writes": False, "memory_mib": MAX_MEMORY_MIB}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class ProjectTests:
     The function `qualified` (such as `Table.rows`) starts at `line` of `file`. `tests` are pytest's ids of the tests
     that have to pass; `paths` the folders of the project that are on sys.path. `options` are pytest's, `environment`
     the variables of the tests (None for a value that only the judge's environment has), and `writes` says that they
-    need a folder to write in.
+    need a folder to write in. `memory_mib` is the address space of an answer.
     """
 
     project: str
@@ -31,6 +32,7 @@ class ProjectTests:
     options: tuple[str, ...] = ()
     environment: Mapping[str, str | None] = field(default_factory=dict, hash=False)
     writes: bool = False
+    memory_mib: int = MAX_MEMORY_MIB
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> ProjectTests:
@@ -49,6 +51,9 @@ class ProjectTests:
             raise ValueError("field project_tests: line is not a whole number")
         if type(content["writes"]) is not bool:
             raise ValueError("field project_tests: writes is neither true nor false")
+        memory_mib = content["memory_mib"]
+        if type(memory_mib) is not int or not 1 <= memory_mib <= MAX_MEMORY_MIB:
+            raise ValueError(f"field project_tests: memory_mib is not a whole number from 1 to {MAX_MEMORY_MIB}")
         environment = content["environment"]
         if not isinstance(environment, Mapping) or not all(map(_is_variable, environment.items())):
             raise ValueError("field project_tests: environment is not an object of names with strings or null")

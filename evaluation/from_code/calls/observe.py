@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation.from_code.calls.volatile import is_volatile
+from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES
 from evaluation.from_code.placing.sharing import KEPT
 from evaluation.from_code.placing.spec import ENTRY, FunctionPlacement
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
@@ -22,8 +23,6 @@ MAX_FAILED = 3
 LIMITS = Limits(cpu_s=8, wall_s=30.0)
 _VARIANT_LIMITS = Limits(cpu_s=40, wall_s=120.0)
 """Of a process that tries many variants, each of which has a limit of its own."""
-_LITTLE_MEMORY = 256 * 2**20
-"""Address space of variants where the original needs no more: an endless one takes all that it gets."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +91,12 @@ class Observation:
     loaded: set[str]
 
 
-def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:
+def observe(
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], memory_bytes: int = LIMITS.memory_bytes
+) -> Observation:
     """The outcome of each call, in one process. Raises UnobservableError, and SandboxFaultError."""
-    answer = _run_method(sandbox, program, "observe", list(calls))
+    limits = replace(LIMITS, memory_bytes=memory_bytes)
+    answer = _run_method(sandbox, program, "observe", list(calls), limits)
     try:
         outcomes = share_kept([_parse_outcome(row) for row in answer["rows"]])
         loaded = {str(name) for name in answer["loaded"]}
@@ -112,7 +114,7 @@ def share_kept(outcomes: Sequence[CallOutcome]) -> list[CallOutcome]:
     return [replace(each, shared=tuple(sorted({*each.shared, *kept}))) for each in outcomes] if kept else list(outcomes)
 
 
-def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any, limits: Limits = LIMITS) -> Any:
+def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any, limits: Limits) -> Any:
     test = f"def check(candidate):\n    return candidate({json.dumps(command)!r})\n"
     job = SandboxJob(program.placement.build_program(program.definition, method, compiles=True), ENTRY, "", test)
     result = run_without_sandbox_faults(lambda: sandbox.run(job, limits))
@@ -127,25 +129,29 @@ def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command:
 def observe_all(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:
     """The outcome of each call, in batches of BATCH; one that does not answer is halved, because all its calls share
     one limit of CPU time and of the answer's size. Raises UnobservableError if a call does not answer."""
-    return _observe_in_batches(sandbox, program, calls, 0)
+    return _observe_in_batches(sandbox, program, calls, 0, LIMITS.memory_bytes)
 
 
-def observe_each(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:
+def observe_each(
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], memory_bytes: int = LIMITS.memory_bytes
+) -> Observation:
     """The same, with `failed` for calls that end the process or take too long: a batch is halved to find them.
 
     At most MAX_FAILED calls may fail; raises UnobservableError where more do.
     """
-    return _observe_in_batches(sandbox, program, calls, MAX_FAILED)
+    return _observe_in_batches(sandbox, program, calls, MAX_FAILED, memory_bytes)
 
 
-def _observe_in_batches(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], allowed: int) -> Observation:
+def _observe_in_batches(
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], allowed: int, memory_bytes: int
+) -> Observation:
     found = Observation([], set())
     failed = 0
 
     def observe_part(part: Sequence[str]) -> None:
         nonlocal failed
         try:
-            observed = observe(sandbox, program, part)
+            observed = observe(sandbox, program, part, memory_bytes)
         except UnobservableError as reason:
             if len(part) == 1 and failed < allowed:
                 failed += 1
@@ -186,7 +192,36 @@ def run_variants_on_cases(
     """
     if not variants:
         return []
-    return _run_variants(sandbox, program, cases, variants, replace(_VARIANT_LIMITS, memory_bytes=_LITTLE_MEMORY))
+    if (found := _run_variants(sandbox, program, cases, variants, MUTANT_MEMORY_BYTES)) is not None:
+        return found
+    memory_bytes = find_enough_memory(sandbox, program, cases)
+    if memory_bytes != MUTANT_MEMORY_BYTES:
+        found = _run_variants(sandbox, program, cases, variants, memory_bytes)
+    return found or _run_in_halves(sandbox, program, cases, variants, memory_bytes)
+
+
+def find_enough_memory(sandbox: Sandbox, program: PlacedFunction, cases: Sequence[tuple[Any, ...]]) -> int:
+    """The address space for variants, in bytes: little where the original does on these cases what it did."""
+    variants = [Variant(program.definition, tuple(range(len(cases))))]
+    found = _run_variants(sandbox, program, cases, variants, MUTANT_MEMORY_BYTES, is_judged_first=True)
+    return MUTANT_MEMORY_BYTES if found in ([[]], [None]) else LIMITS.memory_bytes
+
+
+def _run_in_halves(
+    sandbox: Sandbox,
+    program: PlacedFunction,
+    cases: Sequence[tuple[Any, ...]],
+    variants: Sequence[Variant],
+    memory_bytes: int,
+) -> list[list[int] | None]:
+    """What the variants of a process that did not answer do, after each half got one of its own."""
+    if len(variants) == 1:
+        return _run_variants(sandbox, program, cases, variants, memory_bytes, is_judged_first=True) or [None]
+    answers: list[list[int] | None] = []
+    for half in (variants[: len(variants) // 2], variants[len(variants) // 2 :]):
+        found = _run_variants(sandbox, program, cases, half, memory_bytes)
+        answers += found or _run_in_halves(sandbox, program, cases, half, memory_bytes)
+    return answers
 
 
 def _run_variants(
@@ -194,25 +229,22 @@ def _run_variants(
     program: PlacedFunction,
     cases: Sequence[tuple[Any, ...]],
     variants: Sequence[Variant],
-    limits: Limits,
-) -> list[list[int] | None]:
-    """The same within limits; with more memory, and in halves, where the original does not what it did or the process
-    ends."""
+    memory_bytes: int,
+    is_judged_first: bool = False,
+) -> list[list[int] | None] | None:
+    """The same in one process; None where it ends or the original does not what it did afterwards, which says nothing
+    of a variant that was the first."""
     used = sorted({number for variant in variants for number in variant.numbers})
     places = {number: place for place, number in enumerate(used)}
     rows = [(each.source, [places[number] for number in each.numbers], each.stop_at_first) for each in variants]
     try:
         command = {"cases": [cases[number] for number in used], "variants": rows}
+        limits = replace(_VARIANT_LIMITS, memory_bytes=memory_bytes)
         *found, original = _run_method(sandbox, program, "list_noticed", command, limits)
     except UnobservableError:
-        found, original = [None], []
-    has_failed = bool(original) or found == [None]
-    if has_failed and limits != _VARIANT_LIMITS:
-        return _run_variants(sandbox, program, cases, variants, _VARIANT_LIMITS)
-    if has_failed and len(variants) > 1:
-        half = len(variants) // 2
-        parts = variants[:half], variants[half:]
-        return [numbers for part in parts for numbers in _run_variants(sandbox, program, cases, part, limits)]
+        return None
+    if original and not is_judged_first:
+        return None
     return [None if numbers is None else [used[int(place)] for place in numbers] for numbers in found]
 
 

@@ -9,7 +9,7 @@ from textwrap import indent
 from typing import Any
 
 from evaluation.from_code.checks import MutationScore
-from evaluation.from_code.mutants import Mutant, build_mutants, list_parameters
+from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES, Mutant, build_mutants, list_parameters
 from evaluation.from_code.oversights import UNCLEAR, pair_defaults
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
@@ -22,10 +22,10 @@ from evaluation.project_tests.splice import splice
 from evaluation.sandbox import Limits, SandboxResult
 from evaluation.verdicts import Status
 
-MAX_TESTS = 12
+MAX_TESTS = 40
 """Tests of a task: the most specific ones, at most three of one test function first."""
-MORE_TESTS = 40
-"""Where MAX_TESTS notice too few faults."""
+FEW_TESTS = 12
+"""Where MAX_TESTS take too long."""
 MIN_TESTS = 2
 """Fewer are weak."""
 MIN_KILLED = 0.8
@@ -33,10 +33,11 @@ MIN_MUTANTS = 5
 MAX_MUTANTS = 60
 _OF_ONE_FUNCTION = 3
 _MAX_CPU_S = 2.0
+TOO_SLOW = f"has tests that need more than {_MAX_CPU_S:g} CPU seconds"
 _VARIANT_LIMITS = replace(LIMITS, cpu_s=60, wall_s=120.0)
 _MUTANT_LIMITS = replace(LIMITS, cpu_s=4, wall_s=12.0)
-_LITTLE_MEMORY = 256 * 2**20
-"""Address space of mutants where the original needs no more: an endless one takes all that it gets."""
+ANSWER_MEMORY_MIB = 2 * MUTANT_MEMORY_BYTES // 2**20
+"""Address space of answers where the original needs no more than mutants get."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class CheckedTests:
     tests: tuple[str, ...]
     score: MutationScore
     writes: bool  # the tests need a folder to write in
+    memory_mib: int  # address space of an answer
 
 
 def choose_varied_tests(tests: Sequence[str], limit: int) -> list[str]:
@@ -72,12 +74,8 @@ def choose_tests(
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
     empty = list_trivial_variants(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
     left: Sequence[str] = [*(mutant.source for mutant in faulty), *empty]
-    tests, write = _choose_passing(judge, spec, function, choose_varied_tests(spec.tests, MAX_TESTS))
+    tests, write = choose_affordable_tests(judge, spec, function)
     left, limits = _list_unkilled(judge, spec, function, tests, left)
-    more = [test for test in choose_varied_tests(spec.tests, MORE_TESTS) if test not in tests]
-    if more and sum(mutant.source in left for mutant in faulty) > _count_allowed_survivors(len(faulty)):
-        tests, write = _choose_passing(judge, spec, function, [*tests, *more])
-        left, limits = _list_unkilled(judge, spec, function, tests, left)
 
     def passes(program: str) -> bool:
         return program in left and _passes_tests(judge, spec, function.module.source, tests, program, limits)
@@ -92,7 +90,9 @@ def choose_tests(
     for text in empty:
         if passes(text):
             raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
-    return CheckedTests(tuple(tests), MutationScore(tuple(faulty), tuple(survivors)), write)
+    needs_little = limits.memory_bytes == MUTANT_MEMORY_BYTES
+    memory_mib = ANSWER_MEMORY_MIB if needs_little else LIMITS.memory_bytes // 2**20
+    return CheckedTests(tuple(tests), MutationScore(tuple(faulty), tuple(survivors)), write, memory_mib)
 
 
 def _take_zero_for_required(function: ProjectFunction) -> dict[str, Any]:
@@ -117,6 +117,19 @@ def _count_allowed_survivors(judged: int) -> int:
     return judged - math.ceil(judged * MIN_KILLED)
 
 
+def choose_affordable_tests(
+    judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction
+) -> tuple[list[str], bool]:
+    """MAX_TESTS tests that the original passes together, or FEW_TESTS where those take too long; and whether they
+    write. Raises ExcludedError where it passes none, or these take too long as well."""
+    try:
+        return _choose_passing(judge, spec, function, choose_varied_tests(spec.tests, MAX_TESTS))
+    except ExcludedError as error:
+        if error.reason != TOO_SLOW or len(spec.tests) <= FEW_TESTS:
+            raise
+    return _choose_passing(judge, spec, function, choose_varied_tests(spec.tests, FEW_TESTS))
+
+
 def _choose_passing(
     judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, tests: Sequence[str]
 ) -> tuple[list[str], bool]:
@@ -131,15 +144,21 @@ def _choose_passing(
         if cpu_s > _MAX_CPU_S:
             cpu_s = min(cpu_s, _run_original(judge, spec, source, kept).cpu_s)
     if cpu_s > _MAX_CPU_S:
-        raise ExcludedError(f"has tests that need more than {_MAX_CPU_S:g} CPU seconds")
+        raise ExcludedError(TOO_SLOW)
     return kept, first.wrote
 
 
 def _run_original(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str]) -> SandboxResult:
-    result = run_without_sandbox_faults(lambda: judge.run(source, spec, tests, LIMITS).result)
+    result = _judge_original(judge, spec, source, tests, LIMITS)
     if result.status != Status.PASSED:
         raise ExcludedError("has tests that do not pass each time", result.detail[:200])
     return result
+
+
+def _judge_original(
+    judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str], limits: Limits
+) -> SandboxResult:
+    return run_without_sandbox_faults(lambda: judge.run(source, spec, tests, limits).result)
 
 
 def _list_unkilled(
@@ -150,13 +169,12 @@ def _list_unkilled(
     if not variants:
         return [], _MUTANT_LIMITS
     within = [_wrap_in_classes(variant, spec.qualified) for variant in variants]
-    memory = _LITTLE_MEMORY
-    limits = replace(_VARIANT_LIMITS, memory_bytes=memory)
-    original, killed = judge.find_killed_variants(source, spec, tests, within, limits)
-    if (
-        not original
-        and judge.run(source, spec, tests, replace(LIMITS, memory_bytes=memory)).result.status != Status.PASSED
-    ):
+    memory = MUTANT_MEMORY_BYTES
+    original, killed = judge.find_killed_variants(
+        source, spec, tests, within, replace(_VARIANT_LIMITS, memory_bytes=memory)
+    )
+    little = replace(LIMITS, memory_bytes=memory)
+    if not original and _judge_original(judge, spec, source, tests, little).status != Status.PASSED:
         memory = LIMITS.memory_bytes
         original, killed = judge.find_killed_variants(source, spec, tests, within, _VARIANT_LIMITS)
         if not original:

@@ -190,7 +190,7 @@ def choose_function_tests(
         tests=tuple(tests),
     )
     found = checks.choose_tests(suite.judge, spec, function, all_killed)
-    return replace(spec, tests=found.tests, writes=found.writes), {
+    return replace(spec, tests=found.tests, writes=found.writes, memory_mib=found.memory_mib), {
         "tests": len(found.tests),
         **found.score.to_json(bool(found.score.survivors) or len(found.tests) < checks.MIN_TESTS),
         "installed": list(suite.files.distributions),

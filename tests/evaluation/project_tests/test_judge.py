@@ -70,6 +70,16 @@ def test_a_wrong_answer_does_not_pass_and_says_why(shop: Packed, program: str, s
     assert said in result.detail
 
 
+def test_an_answer_without_end_gets_the_memory_of_its_task(shop: Packed) -> None:
+    program = HEAD + "        kept = []\n        while True:\n            kept.append(bytearray(2**20))\n"
+    spec = shop.spec("shop.py", "Basket.total", *TOTAL)
+
+    results = [shop.judge.judge(program, replace(spec, memory_mib=size)) for size in (128, 1024)]
+
+    assert [result.status for result in results] == [Status.MEMORY, Status.MEMORY]
+    assert results[0].cpu_s < results[1].cpu_s
+
+
 def test_functions_and_properties_keep_their_decorators_and_tests_of_unittest_count(shop: Packed) -> None:
     dearest = shop.judge.judge(
         "def dearest(self):\n    return sorted(self.prices)[-1]\n",
@@ -252,7 +262,16 @@ def test_a_variable_whose_value_is_not_stored_comes_from_the_judge(
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("environment", {"": "x"}), ("environment", {"A=B": "x"}), ("environment", []), ("writes", 1), ("options", "-x")],
+    [
+        ("environment", {"": "x"}),
+        ("environment", {"A=B": "x"}),
+        ("environment", []),
+        ("writes", 1),
+        ("options", "-x"),
+        ("memory_mib", 0),
+        ("memory_mib", 2000),
+        ("memory_mib", True),
+    ],
 )
 def test_optional_fields_of_a_spec_are_checked(shop: Packed, field: str, value: object) -> None:
     content = {**shop.spec("shop.py", "gross", *GROSS).to_json(), field: value}

@@ -9,14 +9,17 @@ from dataclasses import replace
 import pytest
 
 from evaluation.from_code.calls.observe import (
+    LIMITS,
     CallOutcome,
     PlacedFunction,
     UnobservableError,
     Variant,
+    find_enough_memory,
     observe_all,
     observe_each,
     run_variants_on_cases,
 )
+from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES
 from evaluation.from_code.placing.module_runner import MAX_ITEMS
 from evaluation.from_code.placing.spec import FunctionPlacement
 from evaluation.from_code.placing.steps import MAX_STEPS
@@ -184,6 +187,20 @@ def test_a_variant_that_spoils_the_module_for_others_is_judged_apart(sandbox):
         sandbox, original, cases, [Variant(source, (0,), stop_at_first=True) for source in variants]
     )
     assert found == [[0], [], []]
+
+
+@pytest.mark.parametrize("size", [2**20, 160 * 2**20])
+def test_variants_get_little_memory_where_the_original_needs_no_more(sandbox, size):
+    """A variant without end takes all that it gets; one that needs what the original needs is judged in either case."""
+    original = program(f"import mmap\ndef f(x):\n    mmap.mmap(-1, {size}).close()\n    return x + 1\n")
+    cases = [(text, {"returned": 2}, 10, None) for text in calls(1)]
+    endless = "def f(x):\n found = [x]\n while True:\n  found += found\n"
+    right, wrong = (f"def f(x):\n mmap.mmap(-1, {size}).close()\n return {result}\n" for result in ("1 + x", "x"))
+    variants = [Variant(source, (0,), stop_at_first=True) for source in (right, wrong, endless)]
+
+    assert [run_variants_on_cases(sandbox, original, cases, [each]) for each in variants] == [[[]], [[0]], [[0]]]
+    enough = find_enough_memory(sandbox, original, cases)
+    assert enough == (MUTANT_MEMORY_BYTES if size == 2**20 else LIMITS.memory_bytes)
 
 
 VIEWED = """

@@ -7,22 +7,29 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evaluation.dataset_files import parse_dataset
 from evaluation.from_code.build import Options
+from evaluation.from_code.project_tests import checks
 from evaluation.from_code.project_tests.checks import MIN_TESTS
 from evaluation.from_code.project_tests.suite import _run_each_once
+from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.run import FinishedDataset, build_dataset, open_state
 from evaluation.from_code.source.project import open_project
 from evaluation.grading import Grader
 from evaluation.project_tests.running import SuiteOutcomes
+from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Sandbox, SandboxResult
 from evaluation.verdicts import Status, Trust
 
 SOURCE = '''
+import mmap
 import time
+
+SIZE = 160 * 2**20
 
 
 class Bus:
@@ -75,6 +82,19 @@ def dated(number, prefix="n"):
     return f"{prefix}{number + 1} {time.strftime('%Y-%m-%d')}"
 
 
+def fee(amount, listener=str):
+    if amount == 9:
+        return listener(amount * 3)
+    return listener(amount + 1)
+
+
+def hungry(number, listener=str):
+    with mmap.mmap(-1, SIZE) as block:
+        if number < 0:
+            return listener(number - 1)
+        return listener(number + block[0])
+
+
 def listening(open_socket, number):
     with open_socket() as opened:
         return number + 1 if opened.fileno() > 0 else number
@@ -84,7 +104,7 @@ import os
 import socket
 import time
 import pytest
-from bus import Bus, chance, dated, listening, saved, stamped
+from bus import Bus, chance, dated, fee, hungry, listening, saved, stamped
 
 
 @pytest.fixture
@@ -145,6 +165,17 @@ def test_chance():
 
 def test_saved(tmp_path):
     assert saved(tmp_path, lambda: "x") == "x.1"
+
+
+@pytest.mark.parametrize("amount", range(20))
+def test_fee(amount):
+    assert fee(amount, lambda due: due) == (27 if amount == 9 else amount + 1)
+
+
+def test_hungry():
+    assert hungry(2, lambda number: number) == 2
+    assert hungry(-1, lambda number: number) == -2
+    assert hungry(0, lambda number: number) == 0
 
 
 def test_listening():
@@ -216,8 +247,8 @@ def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished
     unlocks = {each.reason: each.unlock for each in finished.compute_coverage().left_out}
     assert "without network" in unlocks[reasons["listening"]]
     coverage = finished.compute_coverage()
-    assert coverage.called == 8
-    assert coverage.covered_share == coverage.tasks / 8
+    assert coverage.called == 10
+    assert coverage.covered_share == coverage.tasks / 10
     assert any("test_listening" in test for test in finished.suite.failures)
 
 
@@ -244,6 +275,40 @@ def test_a_task_whose_tests_write_files_says_so(finished: FinishedDataset) -> No
     }
 
     assert (writes["saved"], writes["Bus.publish"]) == (True, False)
+
+
+def test_up_to_forty_tests_judge_for_what_one_alone_notices(finished: FinishedDataset) -> None:
+    (row,) = [row for row in finished.result.completion if row["entry_point"] == "fee"]
+
+    assert len(row["project_tests"]["tests"]) == 20
+    assert "test_bus.py::test_fee[9]" in row["project_tests"]["tests"]
+
+
+@pytest.mark.parametrize(("affordable", "chosen"), [(50, 40), (30, 12), (3, None)])
+def test_where_many_tests_take_too_long_few_judge(
+    monkeypatch: pytest.MonkeyPatch, affordable: int, chosen: int | None
+) -> None:
+    def choose(_judge: object, _spec: object, _function: object, tests: list[str]) -> tuple[list[str], bool]:
+        if len(tests) > affordable:
+            raise ExcludedError(checks.TOO_SLOW)
+        return tests, False
+
+    monkeypatch.setattr(checks, "_choose_passing", choose)
+    spec = ProjectTests("", "", "bus.py", "fee", 1, tuple(f"test_{number}" for number in range(60)))
+    unused: Any = None
+
+    if chosen is None:
+        with pytest.raises(ExcludedError):
+            checks.choose_affordable_tests(unused, spec, unused)
+    else:
+        assert len(checks.choose_affordable_tests(unused, spec, unused)[0]) == chosen
+
+
+def test_answers_get_little_memory_where_the_original_needs_no_more(finished: FinishedDataset) -> None:
+    memory = {row["entry_point"]: row["project_tests"].get("memory_mib") for row in finished.result.completion}
+
+    assert memory["Bus.publish"] == memory["fee"] == checks.ANSWER_MEMORY_MIB
+    assert memory["hungry"] is None
 
 
 @pytest.mark.thorough
