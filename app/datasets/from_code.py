@@ -26,8 +26,6 @@ from app.datasets.models import Dataset
 from evaluation.datasets import Task
 from evaluation.from_code import run
 from evaluation.from_code.build import Options, TaskResult
-from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES
-from evaluation.from_code.project_tests.checks import ANSWER_MEMORY_MIB
 from evaluation.from_code.reasons import find_remedy
 from evaluation.from_code.run import FinishedDataset, Watcher
 from evaluation.from_code.source.project import Project
@@ -179,9 +177,9 @@ def _limit_memory(task: Task) -> Task:
     """The task with as much memory for answers as its original is known to pass in: a body that never ends takes all
     that it gets."""
     spec = task.project_tests or {}
-    if spec.get("memory_mib") != ANSWER_MEMORY_MIB:
+    if "memory_mib" not in spec:  # the original may need as much as an answer can get
         return task
-    return replace(task, project_tests={**spec, "memory_mib": MUTANT_MEMORY_BYTES // 2**20})
+    return replace(task, project_tests={**spec, "memory_mib": spec["memory_mib"] // 2})
 
 
 def build_report(finished: FinishedDataset, stored: Sequence[Dataset], checked: Recheck) -> dict[str, Any]:

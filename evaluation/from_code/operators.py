@@ -16,10 +16,10 @@ from evaluation.from_code.oversights import (
     SUBCLASS,
     Fault,
     ask_first,
-    compare_with_none,
     is_class_of_self,
     list_oversights,
     take_empty_for_none,
+    vary_truth,
 )
 from evaluation.from_code.text_faults import drop_characters
 
@@ -128,7 +128,7 @@ def _list_usual_mutations(node: ast.expr | ast.stmt, context: MutationContext) -
             otherwise = ast.If(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)
             return [
                 ("condition", [otherwise]),
-                ("truth", [ast.If(other, node.body, node.orelse) for other in compare_with_none(test)]),
+                ("truth", [ast.If(other, node.body, node.orelse) for other in vary_truth(test)]),
             ]
         case ast.While(test=test):
             return [("condition", [ast.While(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]

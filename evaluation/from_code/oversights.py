@@ -55,7 +55,7 @@ def _list_expression_faults(node: ast.expr) -> list[Fault]:
             fewer = [_join(op, [*parts[:n], *parts[n + 1 :]]) for n in range(len(parts))]
             return [("and or", [*fewer]), ("truth", list(_take_none_alone(node)))]
         case ast.IfExp(test=test, body=body, orelse=otherwise):
-            others = [ast.IfExp(other, body, otherwise) for other in compare_with_none(test)]
+            others = [ast.IfExp(other, body, otherwise) for other in vary_truth(test)]
             return [("branch", [body, otherwise, *others])]
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
             return [("items", list(_drop_comprehension_items(node)))]
@@ -192,13 +192,27 @@ def _take_none_alone(node: ast.BoolOp) -> Iterator[ast.expr]:
         yield ast.IfExp(ast.Compare(first, [ast.IsNot()], [ast.Constant(None)]), first, second)
 
 
-def compare_with_none(test: ast.expr) -> Iterator[ast.expr]:
-    """A test of truth as one of None, for which an empty value is true."""
+def vary_truth(test: ast.expr) -> Iterator[ast.expr]:
+    """A test of truth as one of None, for which an empty value is true; a predicate that no empty value passes."""
     match test:
         case ast.Name() | ast.Attribute():
             yield ast.Compare(test, [ast.IsNot()], [ast.Constant(None)])
         case ast.UnaryOp(op=ast.Not(), operand=ast.Name() | ast.Attribute() as value):
             yield ast.Compare(value, [ast.Is()], [ast.Constant(None)])
+        case ast.Call() if tested := _get_tested_value(test):
+            yield ast.BoolOp(ast.And(), [test, tested])
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Call() as call) if tested := _get_tested_value(call):
+            yield ast.BoolOp(ast.Or(), [test, ast.UnaryOp(ast.Not(), tested)])
+
+
+def _get_tested_value(call: ast.Call) -> ast.expr | None:
+    """The value that a call such as `is_set(value)` tests."""
+    match call:
+        case ast.Call(func=ast.Name(id=name), args=[ast.NamedExpr(target=value) | value], keywords=[]):
+            is_predicate = name.lstrip("_").startswith(("is_", "has_"))
+            if is_predicate and isinstance(value, ast.Name | ast.Attribute):
+                return ast.Name(value.id, ast.Load()) if isinstance(value, ast.Name) else value
+    return None
 
 
 def _drop_items(items: ast.expr) -> Iterator[ast.expr]:

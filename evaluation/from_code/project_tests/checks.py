@@ -9,7 +9,7 @@ from textwrap import indent
 from typing import Any
 
 from evaluation.from_code.checks import MutationScore
-from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES, Mutant, build_mutants, list_parameters
+from evaluation.from_code.mutants import Mutant, build_mutants, list_parameters
 from evaluation.from_code.oversights import UNCLEAR, pair_defaults
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
@@ -17,7 +17,7 @@ from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
-from evaluation.project_tests.spec import ProjectTests
+from evaluation.project_tests.spec import MAX_MEMORY_MIB, ProjectTests
 from evaluation.project_tests.splice import splice
 from evaluation.sandbox import Limits, SandboxResult
 from evaluation.verdicts import Status
@@ -36,8 +36,6 @@ _MAX_CPU_S = 2.0
 TOO_SLOW = f"has tests that need more than {_MAX_CPU_S:g} CPU seconds"
 _VARIANT_LIMITS = replace(LIMITS, cpu_s=60, wall_s=120.0)
 _MUTANT_LIMITS = replace(LIMITS, cpu_s=4, wall_s=12.0)
-ANSWER_MEMORY_MIB = 2 * MUTANT_MEMORY_BYTES // 2**20
-"""Address space of answers where the original needs no more than mutants get."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,7 @@ def choose_tests(
     for text in empty:
         if passes(text):
             raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
-    needs_little = limits.memory_bytes == MUTANT_MEMORY_BYTES
-    memory_mib = ANSWER_MEMORY_MIB if needs_little else LIMITS.memory_bytes // 2**20
+    memory_mib = min(MAX_MEMORY_MIB, 2 * limits.memory_bytes // 2**20)
     return CheckedTests(tuple(tests), MutationScore(tuple(faulty), tuple(survivors)), write, memory_mib)
 
 
@@ -169,7 +166,7 @@ def _list_unkilled(
     if not variants:
         return [], _MUTANT_LIMITS
     within = [_wrap_in_classes(variant, spec.qualified) for variant in variants]
-    memory = MUTANT_MEMORY_BYTES
+    memory = spec.memory_mib * 2**20 // 2
     original, killed = judge.find_killed_variants(
         source, spec, tests, within, replace(_VARIANT_LIMITS, memory_bytes=memory)
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -22,13 +22,17 @@ from evaluation.from_code.source.project import Module, Project
 from evaluation.project_tests.archive import ArchiveError
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS, SuiteOutcomes
-from evaluation.project_tests.spec import ProjectTests
-from evaluation.sandbox import Sandbox, SandboxResult
+from evaluation.project_tests.spec import MAX_MEMORY_MIB, ProjectTests
+from evaluation.sandbox import Limits, Sandbox, SandboxResult
 from evaluation.sandbox.supervisor import stop_jobs_on
+from evaluation.verdicts import Status
 
 _FILE_LIMITS = replace(LIMITS, cpu_s=60, wall_s=60.0)
 _MAX_ENDING = 10
 """Tests of a file that may end its process; after these the rest is given up."""
+_MEMORY_MIB = (256, 512)
+"""Address spaces of answers to try, before MAX_MEMORY_MIB; mutants get half."""
+_TRIED_FILES = 5
 _SHOWN_CHARS = 12_000
 _PRIVATE = re.compile(r"(?<!\bself)\._[a-z]\w*")
 
@@ -96,10 +100,32 @@ def prepare_suite(
     by_file, not_run = _group_tests(tests, covering)
     try:
         passing, failures = _run_files(by_file, run, workers, on_file)
+        memory_mib = _find_enough_memory(judge, module.source, whole_file, passing)
     except BaseException:
         judge.close()
         raise
-    return ProjectSuite("", found, frozenset(passing), not_run | failures, judge, whole_file)
+    template = replace(whole_file, memory_mib=memory_mib)
+    return ProjectSuite("", found, frozenset(passing), not_run | failures, judge, template)
+
+
+def _find_enough_memory(judge: ProjectJudge, source: str, spec: ProjectTests, passing: Collection[str]) -> int:
+    """The address space for answers, in MiB: twice that in which a test of each of some files passes.
+
+    It is found once, since a program that lacks memory may also become slow.
+    """
+    tests = list({test.partition("::")[0]: test for test in sorted(passing)}.values())[:_TRIED_FILES]
+    for memory_mib in _MEMORY_MIB:
+        limits = replace(LIMITS, memory_bytes=memory_mib * 2**20 // 2)
+        result = run_without_sandbox_faults(partial(_run_tests, judge, source, spec, tests, limits))
+        if result.status == Status.PASSED:
+            return memory_mib
+    return MAX_MEMORY_MIB
+
+
+def _run_tests(
+    judge: ProjectJudge, source: str, spec: ProjectTests, tests: Sequence[str], limits: Limits
+) -> SandboxResult:
+    return judge.run(source, spec, tests, limits).result
 
 
 def _group_tests(tests: Sequence[str], covering: CallsByTest) -> tuple[dict[str, list[str]], dict[str, str]]:

@@ -307,7 +307,7 @@ def test_where_many_tests_take_too_long_few_judge(
 def test_answers_get_little_memory_where_the_original_needs_no_more(finished: FinishedDataset) -> None:
     memory = {row["entry_point"]: row["project_tests"].get("memory_mib") for row in finished.result.completion}
 
-    assert memory["Bus.publish"] == memory["fee"] == checks.ANSWER_MEMORY_MIB
+    assert memory["Bus.publish"] == memory["fee"] == 256
     assert memory["hungry"] is None
 
 
