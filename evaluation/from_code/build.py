@@ -20,6 +20,7 @@ from evaluation.from_code.calls.cases import (
     keep_repeatable,
     returns_none_too,
 )
+from evaluation.from_code.calls.named_defaults import resolve_defaults
 from evaluation.from_code.calls.observe import PlacedFunction, Variant
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import RecordedCall
@@ -169,7 +170,8 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
         raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
     receivers = list_receivers(work.recording.calls, function)
-    near = find_nearby_cases(sandbox, program, bare, chosen, cases, score.survivors, receivers)
+    with_numbers = resolve_defaults(bare, function.module.tree)
+    near = find_nearby_cases(sandbox, program, with_numbers, chosen, cases, score.survivors, receivers)
     cases, fair = _add_fair_nearby_cases(work, function, program, chosen, near, faulty)
     row = _build_row_without_unstated(work, function, program, cases, fair, score)
     if row is None:
