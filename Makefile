@@ -48,9 +48,8 @@ serve: setup ## start the service on http://127.0.0.1:8000
 # Bytecode is written whatever the environment says: hundreds of processes import the same modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-# More processes than cores: many tests wait for servers and workers that they started. A file stays in one process,
-# because its tests share what they started.
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+# More processes than cores: many tests wait for servers and workers that they started.
+PYTEST := $(BIN)/python -m pytest --processes 4
 
 # The lint runs beside the tests, which often wait.
 test: setup test-programs ## lint, types and the test suite
@@ -59,14 +58,12 @@ test: setup test-programs ## lint, types and the test suite
 test-all: setup test-programs ## the same with the thorough tests: more examples, sizes and themes
 	@$(MAKE) --no-print-directory -j 2 lint suite SELECTED='-m ""'
 
-# In a new clone a first collection compiles all tests; without it each of pytest's processes would.
 suite: setup
-	@[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -qq >/dev/null || true
 	$(PYTEST) $(SELECTED)
 
 check: setup lint ## lint, types and the quick tests of the packages that changed
 	@tests="$$($(BIN)/python -m tests.changed)"; [ -z "$$tests" ] && echo "No tests mirror what changed." || \
-	  $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not thorough" $$tests
+	  $(BIN)/python -m pytest --processes 2 -m "not slow and not thorough" $$tests
 
 stack-check: setup ## build and run the container stack with podman or docker (ENGINE="docker ...")
 	$(BIN)/python deploy/check/stack_check.py $(if $(ENGINE),--engine "$(ENGINE)")

@@ -407,7 +407,7 @@ def test_starts_a_program_without_the_plugin():
     cart.nested([3])
 """
     project = opened({"test_cart.py": tests}, cart=CART)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     recording = record_calls(project, find_functions(project), [command], tmp_path / "state", 60, quiet_s=0.5)
     assert recording.covering.ended == ["test_cart.py::test_waits"]
     assert "1 failed, 2 passed" in recording.output
@@ -458,7 +458,7 @@ def test_few():
     list(cart.count(1)), list(cart.count(2))
 """
     project = opened({"test_cart.py": tests}, cart=CART)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     covering = record_calls(project, find_functions(project), [command], tmp_path / "state", 60).covering
     counts = {test: {key.split(":")[1]: n for key, n in calls.items()} for test, calls in covering.tests.items()}
     assert counts == {

@@ -204,7 +204,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], FinishedDa
 
     def made(state: str, judge: str = "tests") -> FinishedDataset:
         project = open_project(str(folder), sys.executable)
-        command = [[sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]]
+        command = [[sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]]
         options = Options(judge=judge)
         place = open_state(folder.parent / state, project, command, options)
         return build_dataset(Sandbox.detect(), project, command, place, options, _Silent())
