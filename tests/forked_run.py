@@ -135,6 +135,8 @@ class _Run:
                 self._config.hook.pytest_warning_recorded.call_historic(
                     kwargs={"warning_message": found, "when": when, "nodeid": nodeid, "location": location}
                 )
+            case ("done", _):
+                worker.tests.clear()
             case ("ended", _):
                 self._end(worker)
 
@@ -144,7 +146,7 @@ class _Run:
         worker.connection.close()
         os.close(worker.end)
         code = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
-        if code == 0:
+        if not worker.tests:
             return
         test, *others = worker.tests
         text = f"the process that ran it ended: {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
@@ -190,6 +192,7 @@ def _work(session: pytest.Session, connection: Connection, first: Sequence[pytes
                 session.config.hook.pytest_runtest_protocol(item=test, nextitem=following)
         finally:
             session._setupstate.teardown_exact(None)  # after an interrupt; else nothing is left
+        connection.send(("done", None))  # a test may end the process with exit code 0
         code = 0
     except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         code = 0  # the other process has ended, and needs no words

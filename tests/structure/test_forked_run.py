@@ -54,7 +54,10 @@ def test_every_test_is_reported_once_and_a_file_keeps_its_process(tmp_path: Path
     assert len(ended) == len(set(ended)) <= 3
 
 
-@pytest.mark.parametrize(("end", "said"), [("os._exit(7)", "exit code 7"), ("os.kill(os.getpid(), 9)", "SIGKILL")])
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [("os._exit(7)", "exit code 7"), ("os._exit(0)", "exit code 0"), ("os.kill(os.getpid(), 9)", "SIGKILL")],
+)
 def test_a_test_that_ends_its_process_fails_and_the_others_run(tmp_path: Path, end: str, said: str) -> None:
     broken = f"import os\ndef test_one(): pass\ndef test_two(): {end}\ndef test_three(): pass\n"
     output = run(tmp_path, a=broken, b="def test_one(): pass\n")

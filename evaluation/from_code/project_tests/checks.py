@@ -146,15 +146,16 @@ def _choose_passing(
 
 
 def _run_original(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str]) -> SandboxResult:
-    result = _judge_original(judge, spec, source, tests, LIMITS)
+    result = judge_original(judge, spec, source, tests, LIMITS)
     if result.status != Status.PASSED:
         raise ExcludedError("has tests that do not pass each time", result.detail[:200])
     return result
 
 
-def _judge_original(
+def judge_original(
     judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str], limits: Limits
 ) -> SandboxResult:
+    """What the tests say of a file as it is, within these limits. Raises SandboxFaultError."""
     return run_without_sandbox_faults(lambda: judge.run(source, spec, tests, limits).result)
 
 
@@ -171,7 +172,7 @@ def _list_unkilled(
         source, spec, tests, within, replace(_VARIANT_LIMITS, memory_bytes=memory)
     )
     little = replace(LIMITS, memory_bytes=memory)
-    if not original and _judge_original(judge, spec, source, tests, little).status != Status.PASSED:
+    if not original and judge_original(judge, spec, source, tests, little).status != Status.PASSED:
         memory = LIMITS.memory_bytes
         original, killed = judge.find_killed_variants(source, spec, tests, within, _VARIANT_LIMITS)
         if not original:

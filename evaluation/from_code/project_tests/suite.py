@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +23,7 @@ from evaluation.project_tests.archive import ArchiveError
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS, SuiteOutcomes
 from evaluation.project_tests.spec import MAX_MEMORY_MIB, ProjectTests
-from evaluation.sandbox import Limits, Sandbox, SandboxResult
+from evaluation.sandbox import Sandbox, SandboxResult
 from evaluation.sandbox.supervisor import stop_jobs_on
 from evaluation.verdicts import Status
 
@@ -116,16 +116,9 @@ def _find_enough_memory(judge: ProjectJudge, source: str, spec: ProjectTests, pa
     tests = list({test.partition("::")[0]: test for test in sorted(passing)}.values())[:_TRIED_FILES]
     for memory_mib in _MEMORY_MIB:
         limits = replace(LIMITS, memory_bytes=memory_mib * 2**20 // 2)
-        result = run_without_sandbox_faults(partial(_run_tests, judge, source, spec, tests, limits))
-        if result.status == Status.PASSED:
+        if checks.judge_original(judge, spec, source, tests, limits).status == Status.PASSED:
             return memory_mib
     return MAX_MEMORY_MIB
-
-
-def _run_tests(
-    judge: ProjectJudge, source: str, spec: ProjectTests, tests: Sequence[str], limits: Limits
-) -> SandboxResult:
-    return judge.run(source, spec, tests, limits).result
 
 
 def _group_tests(tests: Sequence[str], covering: CallsByTest) -> tuple[dict[str, list[str]], dict[str, str]]:
