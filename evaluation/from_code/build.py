@@ -12,6 +12,7 @@ from typing import Any
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
 from evaluation.from_code.called import list_called_examples, list_receivers
+from evaluation.from_code.callees import list_callee_exceptions, list_texts_compared_by_callees
 from evaluation.from_code.calls.annotations import keep_typed_cases
 from evaluation.from_code.calls.cases import (
     Case,
@@ -21,6 +22,7 @@ from evaluation.from_code.calls.cases import (
     returns_none_too,
 )
 from evaluation.from_code.calls.named_defaults import resolve_defaults
+from evaluation.from_code.calls.nearby import CallSources
 from evaluation.from_code.calls.observe import PlacedFunction, Variant
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import RecordedCall
@@ -59,7 +61,7 @@ from evaluation.sandbox import Sandbox
 from evaluation.source import list_positional_arguments
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-20"
+BUILDER = "from-code-21"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -162,16 +164,19 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
     program = PlacedFunction(program.placement.keep_modules(sorted(loaded)), program.definition)
     bare = remove_decorators(node)
     names = [argument.arg for argument in list_positional_arguments(bare.args)]
-    usual, optional = find_fixed_values(chosen, names), find_none_parameters(cases, names)
-    faulty = tuple(
-        mutants.build_mutants(bare, checks.MAX_MUTANTS, function.owner, usual, returns_none_too(cases), optional)
-    )
+    use = mutants.FunctionUse(
+        function.owner, find_fixed_values(chosen, names), returns_none_too(cases), find_none_parameters(cases, names),
+        list_callee_exceptions(bare, function.module.tree),
+    )  # fmt: skip
+    faulty = tuple(mutants.build_mutants(bare, checks.MAX_MUTANTS, use))
     if len(faulty) < checks.MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
-    receivers = list_receivers(work.recording.calls, function)
+    elsewhere = CallSources(
+        list_receivers(work.recording.calls, function), list_texts_compared_by_callees(bare, function.module.tree)
+    )
     with_numbers = resolve_defaults(bare, function.module.tree)
-    near = find_nearby_cases(sandbox, program, with_numbers, chosen, cases, score.survivors, receivers)
+    near = find_nearby_cases(sandbox, program, with_numbers, chosen, cases, score.survivors, elsewhere)
     cases, fair = _add_fair_nearby_cases(work, function, program, chosen, near, faulty)
     row = _build_row_without_unstated(work, function, program, cases, fair, score)
     if row is None:

@@ -6,10 +6,10 @@ Messages of exceptions and docstrings stay as they are, because tests seldom com
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation.from_code.operators import MutationContext, list_mutations
@@ -37,30 +37,40 @@ class Mutant:
     line: int
 
 
-def build_mutants(
-    function: FunctionNode,
-    limit: int,
-    owner: ast.ClassDef | None = None,
-    fixed: Mapping[str, Any] = MappingProxyType({}),
-    has_none: bool = False,
-    optional: Collection[str] = (),
-) -> list[Mutant]:
-    """At most `limit` mutants of a function that all differ, taken from each operator in turn; `owner` is its class,
-    `fixed` are parameters and attributes that have one value in all cases, `has_none` says whether the function returns
-    None beside values that can be empty, and `optional` are parameters that are None in some cases.
+@dataclass(frozen=True)
+class FunctionUse:
+    """What is known of a function beside its source.
+
+    `owner` is its class, `fixed` are parameters and attributes that have one value in all cases, `has_none` says
+    whether it returns None beside values that can be empty, `optional` are parameters that are None in some cases, and
+    `arriving` the names of exceptions that what it calls raises.
+    """
+
+    owner: ast.ClassDef | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    has_none: bool = False
+    optional: Collection[str] = ()
+    arriving: Sequence[str] = ()
+
+
+_UNKNOWN_USE = FunctionUse()
+
+
+def build_mutants(function: FunctionNode, limit: int, use: FunctionUse = _UNKNOWN_USE) -> list[Mutant]:
+    """At most `limit` mutants of a function that all differ, taken from each operator in turn.
 
     The choice depends on the arguments alone.
     """
     original = ast.unparse(function)
-    defaults = _find_defaults(function, owner) | {name: ast.Constant(value) for name, value in fixed.items()}
+    defaults = _find_defaults(function, use.owner) | {name: ast.Constant(value) for name, value in use.fixed.items()}
     context = MutationContext(
-        _list_local_names(function), list_parameters(function), defaults, has_none,
+        _list_local_names(function), list_parameters(function), defaults, use.has_none,
         find_stored_parameters(function), find_preceding_tests(function), find_following_guards(function),
-        {*optional, *_find_none_defaults(function)}, _list_attributes(function),
-        owner.name if owner else "",
+        {*use.optional, *_find_none_defaults(function)}, _list_attributes(function),
+        use.owner.name if use.owner else "",
     )  # fmt: skip
     found: dict[str, Mutant] = {}
-    for operator, line, source in _list_faulty(function, context):
+    for operator, line, source in (*_list_faulty(function, context), *_swallow_exceptions(function, use.arriving)):
         if source != original and source not in found:
             found[source] = Mutant(source, operator, line)
     queues: dict[str, list[Mutant]] = {}
@@ -125,6 +135,17 @@ def _list_faulty(function: FunctionNode, context: MutationContext) -> Iterator[t
                 if (source := unparse(function)) is not None:
                     yield operator, node.lineno, source
                 _replace_child(parent, name, index, node)
+
+
+def _swallow_exceptions(function: FunctionNode, names: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """The function that returns None where one of these exceptions arrives."""
+    n_docstrings = int(ast.get_docstring(function, clean=False) is not None)
+    for name in names:
+        handler = ast.ExceptHandler(ast.Name(name, ast.Load()), None, [ast.Return(None)])
+        caught = copy.copy(function)
+        caught.body = [*function.body[:n_docstrings], ast.Try(function.body[n_docstrings:], [handler], [], [])]
+        if (source := unparse(ast.fix_missing_locations(caught))) is not None:
+            yield "handler", function.lineno, source
 
 
 def _replace_child(parent: ast.AST, name: str, index: int | None, node: ast.AST) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case, drop_volatile, format_case
-from evaluation.from_code.calls.nearby import UNLIKELY, NearbyCall, list_nearby
+from evaluation.from_code.calls.nearby import UNLIKELY, CallSources, NearbyCall, list_nearby
 from evaluation.from_code.calls.observe import BATCH, CallOutcome, PlacedFunction, UnobservableError, observe
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.calls.variety import choose_varied_cases
@@ -58,22 +58,22 @@ def find_nearby_cases(
     chosen: Sequence[Case],
     recorded: Sequence[Case],
     survivors: Sequence[Mutant],
-    receivers: Sequence[object] = (),
+    sources: CallSources,
 ) -> NearbyCases:
     """The cases to add to the `chosen` ones, which the `survivors` pass: recorded ones that tell further mutants apart,
     and calls near to them. Of the calls, those are shown that tell still other mutants apart, take branches that no
-    recorded call takes, or raise what none raises. `receivers`: what other methods of its class were called on."""
-    sources = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
-    limit = _limit_calls(recorded, 1 + len(sources))
+    recorded call takes, or raise what none raises."""
+    faulty = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
+    limit = _limit_calls(recorded, 1 + len(faulty))
     if limit < MIN_CALLS:
         return NearbyCases()
     others = [case for case in recorded if case not in chosen][:limit]
-    calls = list_nearby(recorded, node, limit, receivers)
+    calls = list_nearby(recorded, node, limit, sources)
     accidents = _ACCIDENTS - ({"LookupError"} if node.name in _LOOKUPS else set())
     called = _observe_usual(sandbox, program, list(calls), recorded, accidents)
     if not called and not others:
         return NearbyCases()
-    noticing = checks.find_noticing_cases(sandbox, program, [*others, *called], sources)
+    noticing = checks.find_noticing_cases(sandbox, program, [*others, *called], faulty)
     candidates = [
         _Candidate(case, frozenset(n for n, numbers in enumerate(noticing) if number in numbers))
         for number, case in enumerate([*others, *called])

@@ -38,10 +38,10 @@ _FOR_SPACES = {"split": ("split", " "), "strip": ("strip", " "), "splitlines": (
 """Calls without arguments, and what does the same with the usual space or end of line alone."""
 _REGEX = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 Fault = tuple[str, list[ast.AST]]
-ORDER, SUBCLASS = "order", "subclass"
-UNCLEAR = (ORDER, SUBCLASS)
-"""Conditions in another order often do the same, and a class may not be meant to be derived from: such a fault counts
-only where a call tells it apart."""
+ORDER, SUBCLASS, TEXT_ORDER = "order", "subclass", "text order"
+UNCLEAR = (ORDER, SUBCLASS, TEXT_ORDER)
+"""Conditions in another order often do the same, a class may not be meant to be derived from, and texts are sorted as
+texts: such a fault counts only where a call tells it apart."""
 
 
 def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
@@ -102,13 +102,17 @@ def _list_call_faults(node: ast.Call) -> list[Fault]:
         case ast.Call(func=ast.Name(id="isinstance"), args=[value, kinds]):
             return [("type check", list(_narrow_check(node, value, kinds)))]
         case ast.Call(func=ast.Name(id="sorted" | "reversed" | "set" | "frozenset"), args=[items]):
-            return [("forgotten call", [ast.Call(ast.Name("list", ast.Load()), [items], [])])]
+            forgotten = ast.Call(ast.Name("list", ast.Load()), [items], [])
+            return [("forgotten call", [forgotten]), (TEXT_ORDER, list(_sort_as_text(node)))]
         case ast.Call(func=ast.Name(id="range"), args=args) if args:
             place = 0 if len(args) == 1 else 1
             return [("boundary", [_replace_argument(node, place, other) for other in _shift_bound(args[place])])]
         case ast.Call(func=ast.Attribute(value=value, attr=name)):
-            forgotten, lacking = _forget_call(node, value, name), _lack_characters(node, value, name)
-            return [("forgotten call", list(forgotten)), ("characters", list(lacking))]
+            return [
+                ("forgotten call", list(_forget_call(node, value, name))),
+                ("characters", list(_lack_characters(node, value, name))),
+                (TEXT_ORDER, list(_sort_as_text(node))),
+            ]
     return []
 
 
@@ -276,6 +280,14 @@ def _narrow_check(node: ast.Call, value: ast.expr, kinds: ast.expr) -> Iterator[
             yield ast.Call(node.func, [value, ast.Tuple([*rest, other], ast.Load())], [])
         elif not rest and name and name not in _CONCRETE:
             yield ast.Compare(ast.Call(ast.Name("type", ast.Load()), [value], []), [ast.Is()], [kind])
+
+
+def _sort_as_text(node: ast.Call) -> Iterator[ast.expr]:
+    """The sort by the texts of what it sorts by, for which 10 comes before 9."""
+    match node.func:
+        case ast.Name(id="sorted") | ast.Attribute(attr="sort"):
+            if not any(each.arg == "key" for each in node.keywords):
+                yield ast.Call(node.func, node.args, [*node.keywords, ast.keyword("key", ast.Name("str", ast.Load()))])
 
 
 def _replace_argument(node: ast.Call, place: int, other: ast.expr) -> ast.expr:

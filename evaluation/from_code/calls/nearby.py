@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any
 
+from evaluation.from_code.callees import get_called_name
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.nearby_texts import change_text
 from evaluation.from_code.calls.recorded import compute_digest
@@ -66,21 +67,37 @@ class NearbyCall:
         return not self.kind.endswith(UNLIKELY)
 
 
+@dataclass(frozen=True)
+class CallSources:
+    """Parts of nearby calls that stand neither in the recorded ones nor in the function: other objects of a method's
+    class, which take the receiver's place, and texts that called functions compare their parameters with."""
+
+    receivers: Sequence[Any] = ()
+    texts: Sequence[str] = ()
+
+
+_NO_SOURCES = CallSources()
+
+
 def list_nearby(
-    cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunctionDef, limit: int, receivers: Sequence[Any] = ()
+    cases: Sequence[Case],
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    limit: int,
+    sources: CallSources = _NO_SOURCES,
 ) -> dict[str, NearbyCall]:
     """At most `limit` calls by their texts, none of them recorded, from each place and kind of change in turn.
 
     Numbers that the function compares with are tried with their neighbours, types that it checks with, and options that
-    are switches are turned. Other objects of its class, `receivers`, take the place of a method's receiver.
+    are switches are turned.
     """
     cases = sorted(cases, key=lambda case: case.digest)
     calls = [values.read_plain(case.call) for case in cases]
     if node.name == "__init__" and any(_has_content(args[0]) for args, _ in calls if args):
         return {}  # an exception is made with the arguments that its constructor gets, and keeps them
     classes = {_name_class(args[0]) for args, _ in calls if args}
-    others = [each for each in _list_distinct(receivers) if _name_class(each) in classes][:_MAX_RECEIVERS]
-    hints = _Hints(_find_compared_numbers(node), _find_checked_types(node), _find_texts(node))
+    others = [each for each in _list_distinct(sources.receivers) if _name_class(each) in classes][:_MAX_RECEIVERS]
+    texts = sorted({*_find_texts(node), *(text for text in sources.texts if len(text) <= _MAX_TEXT_CHARS)})
+    hints = _Hints(_find_compared_numbers(node), _find_checked_types(node), texts)
     pools = _collect_pools(calls)
     known = {case.call for case in cases}
     tried: set[tuple[ArgumentPlace, str]] = set()
@@ -197,10 +214,12 @@ def _change_default(default: object) -> Iterator[tuple[str, Any]]:
 
 
 def _find_compared_numbers(node: ast.AST) -> list[int | float]:
-    """The numbers that a function compares something with."""
+    """The numbers that a function compares something with; 10, which comes before 9 as a text, where it sorts."""
     compares = (each for each in ast.walk(node) if isinstance(each, ast.Compare))
     numbers = (n.value for each in compares for n in ast.walk(each) if isinstance(n, ast.Constant))
-    return sorted({n for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)})
+    found = {n for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)}
+    sorts = any(get_called_name(each) in ("sorted", "sort") for each in ast.walk(node) if isinstance(each, ast.Call))
+    return sorted({*found, 10} if sorts else found)
 
 
 def _find_texts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:

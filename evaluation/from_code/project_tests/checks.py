@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from textwrap import indent
 from typing import Any
 
+from evaluation.from_code.callees import list_callee_exceptions
 from evaluation.from_code.checks import MutationScore
-from evaluation.from_code.mutants import Mutant, build_mutants, list_parameters
+from evaluation.from_code.mutants import FunctionUse, Mutant, build_mutants, list_parameters
 from evaluation.from_code.oversights import UNCLEAR, pair_defaults
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
@@ -66,7 +67,9 @@ def choose_tests(
 
     Raises ExcludedError where they miss too much; with `all_killed` where they miss any mutant.
     """
-    every = build_mutants(function.node, MAX_MUTANTS, function.owner, _take_zero_for_required(function))
+    arriving = list_callee_exceptions(function.node, function.module.tree)
+    use = FunctionUse(function.owner, _take_zero_for_required(function), arriving=arriving)
+    every = build_mutants(function.node, MAX_MUTANTS, use)
     faulty = [mutant for mutant in every if mutant.operator not in UNCLEAR]
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))

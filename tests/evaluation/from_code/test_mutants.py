@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from evaluation.from_code.mutants import build_mutants
+from evaluation.from_code.mutants import FunctionUse, build_mutants
 
 SOURCE = '''
 def grade(points, limit=10, *, strict=False):
@@ -66,3 +66,11 @@ def test_a_default_with_a_line_break_has_no_mutant_inside_an_f_string_before_pyt
 def test_a_mutant_names_its_line():
     (mutant, *_) = [m for m in build_mutants(function(), 200) if m.operator == "arithmetic"]
     assert SOURCE.splitlines()[mutant.line - 1].strip() == "share = points / limit"
+
+
+def test_an_exception_that_arrives_from_a_called_function_is_swallowed_in_a_mutant():
+    node = function('def f(x):\n    """Doc."""\n    return get(x)\n')
+    sources = [m.source for m in build_mutants(node, 99, FunctionUse(arriving=["KeyError"])) if m.operator == "handler"]
+    assert sources == [
+        'def f(x):\n    """Doc."""\n    try:\n        return get(x)\n    except KeyError:\n        return'
+    ]

@@ -6,6 +6,7 @@ import ast
 
 from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case, format_case
+from evaluation.from_code.calls.nearby import CallSources
 from evaluation.from_code.calls.observe import PlacedFunction, observe_all
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.mutants import build_mutants
@@ -30,7 +31,7 @@ def find(sandbox, source, *arguments, chosen=None):
     chosen = cases if chosen is None else cases[:chosen]
     faulty = tuple(build_mutants(node, checks.MAX_MUTANTS))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
-    return program, cases, find_nearby_cases(sandbox, program, node, chosen, cases, score.survivors)
+    return program, cases, find_nearby_cases(sandbox, program, node, chosen, cases, score.survivors, CallSources())
 
 
 def test_a_boundary_that_no_test_tried_is_shown(sandbox):

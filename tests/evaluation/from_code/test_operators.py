@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from evaluation.from_code.mutants import build_mutants
+from evaluation.from_code.mutants import FunctionUse, build_mutants
 
 
 def parse(source):
@@ -50,7 +50,9 @@ class Stream:
 
 def bodies(operator):
     (owner,) = ast.parse(STREAM).body
-    found = [mutant.source for mutant in build_mutants(owner.body[1], 200, owner) if mutant.operator == operator]
+    found = [
+        mutant.source for mutant in build_mutants(owner.body[1], 200, FunctionUse(owner)) if mutant.operator == operator
+    ]
     usual = ast.unparse(owner.body[1])
     return [line.strip() for source in found for line in source.splitlines() if line not in usual]
 
@@ -81,7 +83,7 @@ def test_nothing_and_empty_are_taken_for_each_other():
 
 
 def list_changed_lines(source, operator, **options):
-    found = build_mutants(parse(source), 99, **options)
+    found = build_mutants(parse(source), 99, FunctionUse(**options))
     known = [line.strip() for line in ast.unparse(parse(source)).splitlines()]
     changed = (line.strip() for m in found if m.operator == operator for line in m.source.splitlines())
     return [line for line in changed if line not in known]
@@ -139,7 +141,11 @@ def test_what_is_empty_is_taken_for_nothing_where_an_argument_that_can_be_none_i
 
 def test_the_class_of_an_object_is_taken_for_the_one_that_has_the_method():
     (owner,) = ast.parse("class Box:\n def f(self):\n  return type(self)(self.__class__.__name__)\n").body
-    found = [mutant.source for mutant in build_mutants(owner.body[0], 99, owner) if mutant.operator == "subclass"]
+    found = [
+        mutant.source
+        for mutant in build_mutants(owner.body[0], 99, FunctionUse(owner))
+        if mutant.operator == "subclass"
+    ]
     assert [source.partition("return ")[2] for source in found] == [
         "Box(self.__class__.__name__)", "type(self)(Box.__name__)",
     ]  # fmt: skip

@@ -53,6 +53,8 @@ def list_bodies(body, operator, head="def f(a, b=0, *, c=None):"):
         ("forgotten call", "return a.strip('x')", "return a"),
         ("forgotten call", "return a.get(b)", "return a[b]"),
         ("forgotten call", "return sorted(a, key=b)", "return list(a)"),
+        ("text order", "return sorted(a)", "return sorted(a, key=str)"),
+        ("text order", "a.sort(reverse=b)", "a.sort(reverse=b, key=str)"),
         ("forgotten call", "return a.split()", "return a.split(' ')"),
         ("characters", "return re.sub('^x+', b, a)", "return re.sub('x+', b, a)"),
         ("forgotten call", "return re.sub('^x+', b, a)", "return a"),

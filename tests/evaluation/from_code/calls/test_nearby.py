@@ -8,7 +8,7 @@ import random
 import pytest
 
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.nearby import list_nearby
+from evaluation.from_code.calls.nearby import CallSources, list_nearby
 from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.recording import values
@@ -176,7 +176,20 @@ def test_a_constructor_of_an_exception_keeps_the_arguments_that_it_was_made_with
 def test_objects_that_other_methods_were_called_on_take_the_receivers_place():
     other, stranger = thing(items=1, dead=1), OpaqueObject({"object": ["m:Stranger", None, []]})
     node = ast.parse("def f(self, x): ...").body[0]
-    found = list_nearby([case(thing(items=1, dead=0), 5)], node, 50, [other, stranger])
+    found = list_nearby([case(thing(items=1, dead=0), 5)], node, 50, CallSources([other, stranger]))
     calls = [values.read_plain(call)[0] for call in found]
     assert [args[1] for args in calls if args[0].tree == other.tree] == [5]
     assert not any(args[0].tree == stranger.tree for args in calls)
+
+
+def test_a_function_that_sorts_gets_a_number_of_two_digits():
+    assert 10 in first_arguments("def f(x): return sorted(range(x))", case(3), case(4))
+    assert 10 not in first_arguments("def f(x): return list(range(x))", case(3), case(4))
+
+
+def test_texts_that_called_functions_compare_with_are_tried():
+    node = ast.parse("def f(name): return get(name)").body[0]
+    found = list_nearby([case("query"), case("path")], node, 50, CallSources(texts=["args", "x" * 41]))
+    texts = [values.read_plain(call)[0][0] for call in found]
+    assert "args" in texts
+    assert not any("xx" in text for text in texts)
