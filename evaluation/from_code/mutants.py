@@ -128,6 +128,7 @@ def _list_local_names(function: FunctionNode) -> list[str]:
 
 def _list_faulty(function: FunctionNode, context: MutationContext) -> Iterator[tuple[str, int, str]]:
     """(operator, line, source) of the function with each fault at each place, in a fixed order."""
+    function = copy.deepcopy(function)  # it is changed, and other threads read the tree that it stands in
     for node, parent, (name, index) in list(_walk_mutable_nodes(function)):
         for operator, variants in list_mutations(node, context):
             for replacement in variants:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from evaluation.from_code import mutants
 from evaluation.from_code.mutants import FunctionUse, build_mutants
 
 SOURCE = '''
@@ -74,3 +75,12 @@ def test_an_exception_that_arrives_from_a_called_function_is_swallowed_in_a_muta
     assert sources == [
         'def f(x):\n    """Doc."""\n    try:\n        return get(x)\n    except KeyError:\n        return'
     ]
+
+
+def test_the_tree_of_a_function_never_changes_since_other_threads_read_it(monkeypatch):
+    node = function()
+    usual = ast.unparse(node)
+    seen = []
+    monkeypatch.setattr(mutants, "unparse", lambda faulty: seen.append(ast.unparse(node)) or ast.unparse(faulty))
+    assert len(build_mutants(node, 99)) > 5
+    assert set(seen) == {usual}
