@@ -24,6 +24,7 @@ from evaluation.source import compile_error, list_arguments, unparse
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 MUTANT_MEMORY_BYTES = 128 * 2**20
 """Address space of mutants where the original needs no more: an endless one takes all that it gets."""
+_SIMPLE = ast.Constant | ast.Name | ast.Attribute
 _IDENTITY = (ast.Is, ast.IsNot)
 """What is compared with these stays: the identity of a number or text says nothing."""
 
@@ -92,13 +93,26 @@ def _find_defaults(function: FunctionNode, owner: ast.ClassDef | None) -> dict[s
     found = _read_defaults(function.args)
     for each in owner.body if owner else ():
         if isinstance(each, ast.FunctionDef) and each.name == "__init__" and each is not function:
-            found |= {f"self.{name}": value for name, value in _read_defaults(each.args).items()}
+            defaults = _read_defaults(each.args) | dict(_find_values_for_none(each))
+            found |= {f"self.{name}": value for name, value in defaults.items()}
     return found
 
 
 def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
-    kinds = ast.Constant | ast.Name | ast.Attribute
-    return {name: value for name, value in pair_defaults(arguments) if isinstance(value, kinds)}
+    return {name: value for name, value in pair_defaults(arguments) if isinstance(value, _SIMPLE)}
+
+
+def _find_values_for_none(constructor: FunctionNode) -> Iterator[tuple[str, ast.expr]]:
+    """The parameters that get another value where they are None, with it: `if NAME is None: NAME = VALUE`."""
+    parameters = list_parameters(constructor)
+    for each in ast.walk(constructor):
+        match each:
+            case ast.If(
+                test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]),
+                body=[ast.Assign(targets=[ast.Name(id=assigned)], value=value)],
+            ) if name == assigned and isinstance(value, _SIMPLE):
+                if not (isinstance(value, ast.Name) and value.id in parameters):
+                    yield name, value
 
 
 def _list_attributes(function: FunctionNode) -> list[str]:

@@ -24,6 +24,7 @@ _CONCRETE = {
     "object", "range", "slice",
 }  # fmt: skip
 """Types of which tests hardly ever make a subclass."""
+_TEXTS = {"str", "bytes", "bytearray"}
 _NARROWER = {
     "Exception": ("ValueError", "TypeError"), "BaseException": ("ValueError", "TypeError"),
     "LookupError": ("KeyError", "IndexError"), "OSError": ("FileNotFoundError",),
@@ -267,9 +268,13 @@ def _narrow_exceptions(kind: ast.expr | None) -> Iterator[ast.expr]:
 
 
 def _narrow_check(node: ast.Call, value: ast.expr, kinds: ast.expr) -> Iterator[ast.expr]:
-    """The check with one type less, with an exact type instead of its subclasses, and left out."""
+    """The check with one type less, with an exact type instead of its subclasses, and left out; texts as all that is
+    neither a list nor a tuple."""
     yield ast.Constant(True)
     parts = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+    if all(isinstance(each, ast.Name) and each.id in _TEXTS for each in parts):
+        sequences = ast.Tuple([ast.Name("list", ast.Load()), ast.Name("tuple", ast.Load())], ast.Load())
+        yield ast.UnaryOp(ast.Not(), ast.Call(node.func, [value, sequences], []))
     for number, kind in enumerate(parts):
         rest = [*parts[:number], *parts[number + 1 :]]
         if rest:

@@ -32,9 +32,12 @@ _MAX_ATTEMPTS = 60
 """Changes of one kind in one place that are written: writing them takes longest."""
 _MAX_RECEIVERS = 20
 _MAX_TEXT_CHARS = 40
+_LONG_TEXT_CHARS = 128
+"""Longer than what is usually done in one piece: a block of a hash has 64 bytes."""
 UNLIKELY = (
     "joined text", "doubled mark", "compared text", "compared number", "compared length", "type", "option", "attribute",
     "other sign", "empty", "part mark", "shorter text", "character", "case",
+    "long text",
 )  # fmt: skip
 """Last words of the kinds of change that callers seldom make, or whose result no reader could know; those first that a
 hurried writer forgets."""
@@ -252,8 +255,12 @@ def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tu
         isinstance(item, list | dict | set | OpaqueObject) for item in value
     ):
         yield from (("type", kind(value)) for kind in hints.types if kind is not type(value))
+        if value and all(isinstance(item, Hashable) for item in value):
+            yield "type", dict.fromkeys(value)
     if value and isinstance(value, str | list | dict | set):
         yield "empty", type(value)()
+    if isinstance(value, str | bytes) and 2 <= len(value) <= _MAX_TEXT_CHARS:
+        yield "long text", value * (_LONG_TEXT_CHARS // len(value) + 1)
     if isinstance(value, str | list):
         cuts = (number + change for number in hints.numbers for change in (-1, 0, 1) if isinstance(number, int))
         yield from (("compared length", value[:cut]) for cut in cuts if 0 < cut < len(value))

@@ -157,3 +157,21 @@ def test_one_attribute_is_taken_for_another():
     found = list_changed_lines(source, "variable")
     assert {"return (len(self.seen), self.seen)", "return (len(self.kept), self.kept)"} <= set(found)
     assert not any("self.add" in line and "self.kept" in line for line in found)
+
+
+def test_an_attribute_whose_constructor_replaces_none_takes_the_usual_value():
+    source = """
+class Algorithm:
+    def __init__(self, method=None, name=None, other=None):
+        if method is None:
+            method = self.usual_method
+        if name is None:
+            name = other
+        self.method, self.name = method, name
+
+    def sign(self):
+        return self.method(self.name)
+"""
+    (owner,) = ast.parse(source).body
+    found = [m.source for m in build_mutants(owner.body[1], 99, FunctionUse(owner)) if m.operator == "default"]
+    assert [each.partition("return ")[2] for each in found] == ["self.usual_method(self.name)"]

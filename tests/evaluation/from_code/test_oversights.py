@@ -48,6 +48,7 @@ def list_bodies(body, operator, head="def f(a, b=0, *, c=None):"):
         ("type check", "return isinstance(a, Mapping)", "return isinstance(a, (dict,))"),
         ("type check", "return isinstance(a, Node)", "return type(a) is Node"),
         ("type check", "return isinstance(a, str)", "return True"),
+        ("type check", "return isinstance(a, (str, bytes))", "return not isinstance(a, (list, tuple))"),
         ("boundary", "return a[b:]", "return a[b + 1:]"),
         ("boundary", "return list(range(b))", "return list(range(b - 1))"),
         ("forgotten call", "return a.strip('x')", "return a"),

@@ -193,3 +193,11 @@ def test_texts_that_called_functions_compare_with_are_tried():
     texts = [values.read_plain(call)[0][0] for call in found]
     assert "args" in texts
     assert not any("xx" in text for text in texts)
+
+
+def test_a_text_is_tried_that_is_longer_than_a_block():
+    assert "abcd" * 33 in first_arguments("def f(x): ...", case("abcd"), case("e"))
+
+
+def test_a_list_of_texts_is_tried_as_the_keys_of_a_dict():
+    assert {"a": None, "b": None} in first_arguments("def f(x): ...", case(["a", "b"]), case(["c"]))
