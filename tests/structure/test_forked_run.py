@@ -22,6 +22,14 @@ def place():
 """
 
 
+ENDS = {
+    "a": ("os._exit(7)", "exit code 7"),
+    "b": ("os._exit(0)", "exit code 0"),
+    "c": ("os.kill(os.getpid(), 9)", "SIGKILL"),
+}
+"""By the name of a file: how a test ends its process, and what the report says of it."""
+
+
 def run(folder: Path, *options: str, **files: str) -> str:
     (folder / "conftest.py").write_text(f"from tests.forked_run import *\n{SHARED}")
     for name, content in files.items():
@@ -40,33 +48,39 @@ def read_outcomes(output: str) -> dict[str, str]:
     return {name: outcome for outcome, name in found}
 
 
-def test_every_test_is_reported_once_and_a_file_keeps_its_process(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder and the output of a run some of whose tests fail, warn or end their process."""
+    folder = tmp_path_factory.mktemp("broken")
     same = "import os\nseen = os.getpid()\ndef test_one(place): assert place == os.getpid()\n"
     more = "def test_two(place):\n    print('said of', __name__)\n    assert place == 0\n"
-    output = run(tmp_path, **dict.fromkeys("abcdefg", same + more))
-
-    assert read_outcomes(output) == {
-        f"test_{name}.py::test_{number}": outcome
-        for name in "abcdefg" for number, outcome in (("one", "PASSED"), ("two", "FAILED"))
-    }  # fmt: skip
-    assert all(output.count(f"said of test_{name}") == 1 for name in "abcdefg")
-    ended = (tmp_path / "ended").read_text().split()
-    assert len(ended) == len(set(ended)) <= 3
+    ends = {
+        name: f"import os\ndef test_one(): pass\ndef test_two(): {end}\ndef test_three(): pass\n"
+        for name, (end, _) in ENDS.items()
+    }
+    warns = "import warnings\ndef test_one(): warnings.warn('old way')\n"
+    return folder, run(folder, **dict.fromkeys("hijklmn", same + more), **ends, w=warns)
 
 
-@pytest.mark.parametrize(
-    ("end", "said"),
-    [("os._exit(7)", "exit code 7"), ("os._exit(0)", "exit code 0"), ("os.kill(os.getpid(), 9)", "SIGKILL")],
-)
-def test_a_test_that_ends_its_process_fails_and_the_others_run(tmp_path: Path, end: str, said: str) -> None:
-    broken = f"import os\ndef test_one(): pass\ndef test_two(): {end}\ndef test_three(): pass\n"
-    output = run(tmp_path, a=broken, b="def test_one(): pass\n")
+def test_every_test_is_reported_once_and_a_file_keeps_its_process(broken: tuple[Path, str]) -> None:
+    folder, output = broken
+    expected = {(name, "one"): "PASSED" for name in "hijklmnw"} | {(name, "two"): "FAILED" for name in "hijklmn"}
+    for name in ENDS:
+        expected |= {(name, "one"): "PASSED", (name, "two"): "FAILED", (name, "three"): "PASSED"}
+    assert read_outcomes(output) == {f"test_{name}.py::test_{test}": said for (name, test), said in expected.items()}
+    assert all(output.count(f"said of test_{name}") == 1 for name in "hijklmn")
+    ended = (folder / "ended").read_text().split()
+    assert len(ended) == len(set(ended)) <= 3 + len(ENDS)
 
-    assert read_outcomes(output) == {
-        "test_a.py::test_one": "PASSED", "test_a.py::test_two": "FAILED", "test_a.py::test_three": "PASSED",
-        "test_b.py::test_one": "PASSED",
-    }  # fmt: skip
-    assert f"the process that ran it ended: {said}" in output
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_ended_a_process_is_said(broken: tuple[Path, str], name: str) -> None:
+    told = broken[1].partition(f"test_{name}.py::test_two")[2] or broken[1]
+    assert f"the process that ran it ended: {ENDS[name][1]}" in told
+
+
+def test_warnings_are_shown(broken: tuple[Path, str]) -> None:
+    assert "UserWarning: old way" in broken[1]
 
 
 def test_it_stops_at_the_first_failure(tmp_path: Path) -> None:
@@ -75,13 +89,6 @@ def test_it_stops_at_the_first_failure(tmp_path: Path) -> None:
 
     assert "stopping after 1 failures" in output
     assert len(read_outcomes(output)) < 500
-
-
-def test_warnings_are_shown(tmp_path: Path) -> None:
-    warns = "import warnings\ndef test_one(): warnings.warn('old way')\n"
-    output = run(tmp_path, a=warns, b="def test_one(): pass\n")
-
-    assert "UserWarning: old way" in output
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
