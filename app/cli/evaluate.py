@@ -17,7 +17,7 @@ from app.core.states import RunState, TaskState
 from app.runs import figures, service
 from app.runs.models import Run
 from app.runs.quiet import find_quiet_limit
-from app.runs.repository import get_run, load_tasks_without_texts
+from app.runs.repository import get_run, load_measured_tasks
 from app.runs.schemas import RunOptions, RunSpec
 
 
@@ -29,7 +29,7 @@ def compare_with_plain(ctx: Context, site: ExecutionSite, run: Run, n_prompts: i
     if run.state is not RunState.FINISHED:
         return run
     with ctx.database.read() as session:
-        ours = load_tasks_without_texts(session, run.id)
+        ours = load_measured_tasks(session, run.id)
     task_ids = [task.task.task_id for task in ours if task.state is TaskState.FINISHED][:n_prompts]
     plain_id = service.submit(ctx, _build_plain_spec(run, task_ids), is_reference=True, **site.options)
     with ctx.database.session() as session:
@@ -45,7 +45,7 @@ def compare_with_plain(ctx: Context, site: ExecutionSite, run: Run, n_prompts: i
         ) from None
     with ctx.database.session() as session:
         stored = get_run(session, run.id)
-        theirs = load_tasks_without_texts(session, plain.id)
+        theirs = load_measured_tasks(session, plain.id)
         speedup = figures.compute_speedup(run, figures.count_tokens(ours), plain, figures.count_tokens(theirs))
         _update_figures(
             stored, speedup_over_plain=speedup, speedup_tasks=sum(t.state is TaskState.FINISHED for t in theirs)

@@ -59,7 +59,7 @@ def find_differing(compared: RunComparison) -> list[tuple[str, str, str]]:
 def list_differing_settings(overlay: Overlay) -> list[tuple[str, list[str]]]:
     """(label, value of each run) of the options in which the runs differ."""
     return [
-        (option.label, [option.text(getattr(run, name)) for run in overlay.runs])
+        (option.label, [option.format_value(getattr(run, name)) for run in overlay.runs])
         for name, option in get_options(RunOptions).items()
         if len({getattr(run, name) for run in overlay.runs}) > 1
     ]

@@ -22,7 +22,7 @@ from app.runs.figures import get_finish_time
 from app.runs.models import Calibration, Run, RunTask
 from app.runs.outcomes import SampleRow
 from app.runs.provenance import Provenance
-from app.runs.repository import find_run, load_tasks_without_texts
+from app.runs.repository import find_run, load_measured_tasks
 from app.runs.results import Figures
 from app.samples.models import Sample
 from app.samples.transport import RUN_FILE, add_columns
@@ -84,7 +84,7 @@ def format_run_file(session: Session, run: Run) -> str:
             task_id=row.task.task_id,
             samples=[_Sample.from_row(sample, finished_s=get_finish_time(sample)) for sample in row.samples],
         )
-        for row in load_tasks_without_texts(session, run.id)
+        for row in load_measured_tasks(session, run.id)
     ]
     file = _RunFile(
         bassline="run-1",

@@ -23,7 +23,7 @@ from app.openai.fields import SamplesRequest, StreamOptions
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
-from app.runs.task_repository import has_taken_task, load_tasks_with_tokens
+from app.runs.task_repository import has_task_left_queue, load_tasks_with_logprobs
 from app.samples.models import Sample
 from app.web.http.disconnect import ClientDisconnected
 from app.web.http.problems import to_public_error
@@ -159,13 +159,13 @@ def _follow(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -
 
 def _is_claimed(ctx: Context, run_id: uuid.UUID) -> bool:
     with ctx.database.read() as session:
-        return has_taken_task(session, run_id)
+        return has_task_left_queue(session, run_id)
 
 
 def _load_ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     """The run and its tasks in order, samples loaded. Raises the error that ended it early."""
     with ctx.database.read() as session:
-        run, tasks = get_run(session, run_id), list(load_tasks_with_tokens(session, run_id))
+        run, tasks = get_run(session, run_id), list(load_tasks_with_logprobs(session, run_id))
         assert isinstance(run, CompletionRun)
         whole = all(len(task.samples) >= (run.n_min or run.n) for task in tasks)
     if run.state is RunState.FINISHED and whole:

@@ -93,7 +93,8 @@ def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
 def import_(form: SamplesImportForm) -> tuple[RunDocument, dict[str, str]]:
     """Stores samples that another tool made as a run, and judges them in the sandbox.
 
-    Settings that the file does not hold are stored as unknown. The run's address is in the header Location.
+    Settings that the file does not hold are unknown: texts are stored as `unknown`, temperature, seed and max_tokens
+    as 0, top_p as 1. The run's address is in the header Location.
     """
     spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
     return _respond_created(
@@ -101,9 +102,9 @@ def import_(form: SamplesImportForm) -> tuple[RunDocument, dict[str, str]]:
     )
 
 
-@bp.get("/runs")
+@bp.get("/runs", endpoint="index")
 @declare_operation({200: RunPage})
-def index(query: RunQuery) -> RunPage:
+def list_runs(query: RunQuery) -> RunPage:
     """Runs, newest first."""
     runs = repository.list_runs(
         get_session(),
@@ -136,9 +137,9 @@ def show(run_id: uuid.UUID) -> RunWithProgress:
     return RunWithProgress(run=found.run, figures=found.figures, progress=document)
 
 
-@bp.get("/runs/<uuid:run_id>/samples")
+@bp.get("/runs/<uuid:run_id>/samples", endpoint="samples")
 @declare_operation({200: SamplePage})
-def samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
+def list_samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
     """The samples stored so far, by task and index."""
     repository.get_run(get_session(), run_id)
     rows = repository.load_samples_page(
@@ -153,9 +154,9 @@ def samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
     return SamplePage(samples=[build_sample_document(s.run_task.task.task_id, s) for s in page], next=following)
 
 
-@bp.get("/runs/<uuid:run_id>/curve")
+@bp.get("/runs/<uuid:run_id>/curve", endpoint="curve")
 @declare_operation({200: CurveDocument}, problems=(409,))
-def curve(run_id: uuid.UUID) -> CurveDocument:
+def get_curve(run_id: uuid.UUID) -> CurveDocument:
     """Pass@First and Pass@All of an ended run as functions of the budget."""
     run = repository.get_run(get_session(), run_id)
     if run.curve is None:
@@ -208,9 +209,9 @@ def delete(run_id: uuid.UUID) -> None:
     service.delete(get_context(), run_id)
 
 
-@bp.get("/runs/<uuid:run_id>/events")
+@bp.get("/runs/<uuid:run_id>/events", endpoint="events")
 @declare_operation({200: EVENTS})
-def events(run_id: uuid.UUID, query: EventQuery) -> Response:
+def stream_events(run_id: uuid.UUID, query: EventQuery) -> Response:
     """A run's events as they happen, resumed by Last-Event-ID; their types are in docs/api-rules.md."""
     with get_context().database.read() as fresh:
         repository.get_run(fresh, run_id)

@@ -53,7 +53,10 @@ def compute_left_out_figures(
 def compute_judge_figures(
     graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
 ) -> dict[str, Any]:
-    """The fields of Figures about each judge of tasks made from code; None where the project's tests judge no task."""
+    """The fields of Figures about each judge of tasks made from code.
+
+    All shares are None unless the project's tests judge some task; the others' also if the tests judge every task.
+    """
     of_tests = {task.task.task_id for task in graded if (task.task.source or {}).get("judge") == "tests"}
     tests = [outcome for outcome in outcomes if outcome.task_id in of_tests]
     cases = [outcome for outcome in outcomes if outcome.task_id not in of_tests] if tests else []

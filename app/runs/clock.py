@@ -33,14 +33,15 @@ class RunClock:
 
     `drift` is by how much the fixed benchmark step took longer in the slowest third of the run than in the
     fastest (`compute_drift`). Of `tasks` with a reading, `disturbed` lost more than MAX_LOST_SHARE of the machine.
-    `lost_max` is the largest share that a task lost, and `stolen` whether the hypervisor withheld most of what the
-    disturbed tasks lost.
+    `lost_max` is the largest share that a task lost, `disturbed_lost_max` that a disturbed task lost, and `stolen`
+    whether the hypervisor withheld most of what the disturbed tasks lost.
     """
 
     drift: float | None
     tasks: int
     disturbed: int
     lost_max: float | None
+    disturbed_lost_max: float | None
     stolen: bool
 
     @property
@@ -56,7 +57,7 @@ class RunClock:
             who = BY_HYPERVISOR if self.stolen else BY_PROGRAMS
             found.append(
                 f"In {self.disturbed} of {format_count(self.tasks, 'task')} {who} up to "
-                f"{format_percent(self.lost_max)} of the "
+                f"{format_percent(self.disturbed_lost_max)} of the "
                 f"machine (limit {format_percent(MAX_LOST_SHARE)})."
             )
         if self.drift is not None and self.drift > MAX_DRIFT:
@@ -76,6 +77,7 @@ def compute_clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration])
         tasks=len(shares),
         disturbed=len(disturbed),
         lost_max=max(shares, default=None),
+        disturbed_lost_max=max((compute_lost_share(task) or 0.0 for task in disturbed), default=None),
         stolen=sum(t.steal_s or 0.0 for t in disturbed) > sum(t.others_cpu_s or 0.0 for t in disturbed),
     )
 

@@ -1,4 +1,7 @@
-"""A run's configuration, read from its row or its specification. Lists no option: see app/runs/options.py."""
+"""A run's configuration, read from its row or its specification.
+
+Options are declared in app/runs/schemas.py and read through app/runs/options.py.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def get_unknown_options() -> dict[str, Any]:
 
 def list_configuration(run: Run) -> list[tuple[str, str]]:
     """Everything that was chosen, as label and value for people: the Config tab, overlays and `bassline runs show`."""
-    texts = {name: option.text(getattr(run, name)) for name, option in get_options(RunOptions).items()}
+    texts = {name: option.format_value(getattr(run, name)) for name, option in get_options(RunOptions).items()}
     if run.prompt_mode_used not in (None, run.prompt_mode):
         texts["prompt_mode"] += f" ({run.prompt_mode_used})"
     return [

@@ -94,7 +94,8 @@ class RunPage(ResponseModel):
 
 @add_columns(Sample, REST)
 class SampleDocument(ResponseModel):
-    """One sample. Times are seconds on the task's clock; `verdict` is null until it was graded."""
+    """One sample. `first_token_s` and `finished_s` are seconds on the task's clock, `cpu_s` the CPU seconds of the
+    program; `verdict` is null until it was graded."""
 
     task_id: str
     failure: str | None

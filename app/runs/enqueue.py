@@ -13,7 +13,7 @@ _TASKS = {WorkStep.DECODE: queues.DECODE_TASK, WorkStep.GRADE: queues.GRADE_TASK
 
 
 def enqueue_preparation(ctx: Context, run_id: uuid.UUID) -> None:
-    """Asks for a run to be prepared, before any grading that waits: its turns begin then."""
+    """Asks a sandbox worker to prepare a run, ahead of all waiting grading: the run gets no turns before that."""
     ctx.broker.send([(queues.PREPARE_RUN, run_id)], queues.EXEC_INTERACTIVE)
 
 

@@ -71,8 +71,8 @@ def follow_events(
             if (shown := texts.expand(event) if texts is not None else event) is not None:
                 yield shown
             after = event.id
-            if is_end(event.type, event.data) and _read_run_state(ctx, run_id)[0] not in OPEN_RUN_STATES:
-                return  # the stream of a resumed run still holds its earlier end
+            if is_end(event.type, event.data) and _is_last_end(ctx, run_id, event):
+                return
         if events:
             continue
         state, error = _read_run_state(ctx, run_id)
@@ -80,6 +80,13 @@ def follow_events(
             yield Event(after, event_types.STATE, {"state": state, "error": error})
             return
         yield None
+
+
+def _is_last_end(ctx: Context, run_id: uuid.UUID, end: Event) -> bool:
+    """False for an earlier end of a resumed run: the stream still holds it, whether or not the run has ended again."""
+    if _read_run_state(ctx, run_id)[0] in OPEN_RUN_STATES:
+        return False
+    return all(later.type != event_types.STATE for later in ctx.bus.read(run_id, end.id, 0.0))
 
 
 def _parse_event_id(event_id: str) -> tuple[int, ...]:

@@ -22,8 +22,9 @@ FIELDS: exchange.Fields = (
     | dict.fromkeys(("prompt_sha256", "failure"), str)
     | dict.fromkeys(("queue_s", "budget_s", "lost_to_others"), float)
 )
-"""Fields of an exported sample. Times are seconds since the engine started the task. `queue_s` is the wait before that,
-`lost_to_others` the share of the machine that others took while the task was decoded."""
+"""Fields of an exported sample. `first_token_s` and `finished_s` are seconds since the engine started the task,
+`queue_s` is the wait before that, `lost_to_others` the share of the machine that others took while the task was
+decoded."""
 
 
 def export_chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:

@@ -19,8 +19,8 @@ MANY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FailureCounts:
-    """The samples of some runs that did not pass, by how they ended. Those that the sandbox could not judge are left
-    out, and those that a cancellation or a fault ended."""
+    """The samples of some runs that did not pass, by how they ended. Left out are finished samples without a verdict
+    of the sandbox, and samples that a cancellation or a fault ended."""
 
     samples: int  # judged or cut off, passed ones too
     cut: int  # by the deadline
@@ -36,11 +36,15 @@ class FailureCounts:
     def in_words(self) -> str:
         """How they ended: `57 of 80 samples failed: 50 stopped by themselves and are wrong, 7 were cut off ...`."""
         ends = (
-            (self.stopped, "stopped by themselves and are wrong"),
-            (self.cut, "were cut off by the deadline"),
-            (self.at_limit, "reached the token limit and are wrong"),
+            (self.stopped, "stopped by itself and is wrong", "stopped by themselves and are wrong"),
+            (self.cut, "was cut off by the deadline", "were cut off by the deadline"),
+            (self.at_limit, "reached the token limit and is wrong", "reached the token limit and are wrong"),
         )
-        parts = [f"{format_integer(number)} {what}" for number, what in sorted(ends, reverse=True) if number]
+        parts = [
+            f"{format_integer(number)} {one if number == 1 else several}"
+            for number, one, several in sorted(ends, reverse=True)
+            if number
+        ]
         if not parts:
             return "no sample failed"
         return f"{format_integer(self.failed)} of {format_count(self.samples, 'sample')} failed: {', '.join(parts)}"

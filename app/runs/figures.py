@@ -16,7 +16,7 @@ from app.core.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskStat
 from app.runs.caveats import compute_in_guest_figures, compute_judge_figures, compute_left_out_figures
 from app.runs.clock import compute_clock, sum_decoding_s
 from app.runs.models import Run, RunCurve, RunTask
-from app.runs.repository import load_tasks_without_texts
+from app.runs.repository import load_measured_tasks
 from app.runs.results import Figures
 from app.samples.models import FINISHED_REASONS, Sample
 from evaluation import metrics
@@ -36,7 +36,7 @@ class Measurement:
 
 def compute_measurement(session: Session, run: Run) -> Measurement:
     """Computes figures and curve over the tasks that are finished now; this may take seconds, so hold no lock."""
-    tasks = load_tasks_without_texts(session, run.id)
+    tasks = load_measured_tasks(session, run.id)
     found = compute_curve(run, tasks)
     # Without finish times there is no curve, so the run is neither on the leaderboard nor in an overlay.
     graded = _select_graded(tasks) if found.budgets else []
@@ -69,19 +69,19 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     finished sample. Shares leave out tasks with a sandbox fault (tasks_sandbox_error). Speed and clock cover
     all finished tasks (clock.py).
     """
-    decoded = [t for t in tasks if t.state == TaskState.FINISHED]
-    graded = _select_graded(tasks) if run.graded else decoded
-    samples = [s for t in decoded for s in t.samples]
+    finished = [t for t in tasks if t.state == TaskState.FINISHED]
+    graded = _select_graded(tasks) if run.graded else finished
+    samples = [s for t in finished for s in t.samples]
     shares = _compute_shares(run, graded)
     return Figures(
         tasks=len(graded),
         tasks_selected=run.n_tasks,
         dataset_tasks=run.dataset.n_tasks,
         tasks_excluded=len(run.excluded),
-        tasks_sandbox_error=sum(any(s.verdict == SANDBOX_ERROR for s in t.samples) for t in decoded),
+        tasks_sandbox_error=sum(any(s.verdict == SANDBOX_ERROR for s in t.samples) for t in finished),
         tasks_failed=sum(t.state == TaskState.FAILED for t in tasks),
         tasks_decoded=sum(t.state in DECODED_TASK_STATES for t in tasks),
-        tasks_left=len(tasks) - len(decoded),
+        tasks_left=len(tasks) - len(finished),
         samples=len(samples),
         samples_passed=sum(s.verdict == PASSED for s in samples),
         samples_finished=sum(map(is_finished, samples)),
@@ -89,15 +89,15 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         budget_s=run.budget_s,
         **shares,
         seconds_per_right=_compute_seconds_per_right(run, graded, shares["pass_first"]),
-        peak_memory_bytes=max((t.peak_memory_bytes for t in decoded if t.peak_memory_bytes), default=None),
-        **_compute_speed_figures(run, decoded),
-        **_compute_clock_figures(run, decoded),
+        peak_memory_bytes=max((t.peak_memory_bytes for t in finished if t.peak_memory_bytes), default=None),
+        **_compute_speed_figures(run, finished),
+        **_compute_clock_figures(run, finished),
         **_get_plain_comparison(run),
     )
 
 
 def _compute_shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
-    """The shares of solved tasks, and the caveats on them: of the tasks of a graded run whose verdicts count.
+    """The shares of the `graded` tasks that are solved, and the caveats on them; no shares for a run without tests.
 
     Without finish times nothing is known at a budget: then there are only the shares without one.
     """
@@ -123,22 +123,22 @@ def _compute_shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
     }
 
 
-def _compute_speed_figures(run: Run, decoded: Sequence[RunTask]) -> dict[str, Any]:
+def _compute_speed_figures(run: Run, finished: Sequence[RunTask]) -> dict[str, Any]:
     """How fast the samples came, over all finished tasks."""
-    samples = [s for t in decoded for s in t.samples]
+    samples = [s for t in finished for s in t.samples]
     rounds = sum(s.n_rounds for s in samples)
     latency = metrics.Latency(None, None, None)
     if samples:
-        latency = PairedOutcomes.from_samples(_build_outcomes(decoded)).latency()
-    ends_s = ([end for s in t.samples if (end := get_finish_time(s)) is not None] for t in decoded)
+        latency = PairedOutcomes.from_samples(_build_outcomes(finished)).latency()
+    ends_s = ([end for s in t.samples if (end := get_finish_time(s)) is not None] for t in finished)
     first_s = sorted(min(ends) for ends in ends_s if ends)
-    overruns_s = [max(0.0, t.wall_s - run.budget_s) for t in decoded if t.wall_s is not None]
+    overruns_s = [max(0.0, t.wall_s - run.budget_s) for t in finished if t.wall_s is not None]
     return {
         "ms_per_token_first": latency.first,
         "ms_per_token_last": latency.last,
         "ms_per_token_all": latency.all,
         "tokens": sum(s.n_tokens for s in samples),
-        "tokens_per_s": _compute_tokens_per_s(run, count_tokens(decoded)),
+        "tokens_per_s": _compute_tokens_per_s(run, count_tokens(finished)),
         "mean_acceptance_length": 1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
         "budget_overrun_max_s": max(overruns_s, default=None),
         "first_finished_p50_s": _compute_quantile(first_s, 0.5),
@@ -146,9 +146,9 @@ def _compute_speed_figures(run: Run, decoded: Sequence[RunTask]) -> dict[str, An
     }
 
 
-def _compute_clock_figures(run: Run, decoded: Sequence[RunTask]) -> dict[str, Any]:
+def _compute_clock_figures(run: Run, finished: Sequence[RunTask]) -> dict[str, Any]:
     """What disturbed the run's clock; None where that is not known."""
-    clock = compute_clock(decoded, run.calibrations)
+    clock = compute_clock(finished, run.calibrations)
     return {
         "clock_drift": clock.drift,
         "tasks_disturbed": clock.disturbed if clock.tasks else None,
@@ -251,8 +251,8 @@ def build_outcome(task_id: str, sample: Sample) -> metrics.SampleOutcome:
     )
 
 
-class FinishedSample(Protocol):
-    """A sample that says how and when it ended."""
+class SampleEnd(Protocol):
+    """How and when a sample ended, as far as it is known."""
 
     @property
     def finish_reason(self) -> str | None: ...  # noqa: D102
@@ -261,13 +261,13 @@ class FinishedSample(Protocol):
     def finished_s(self) -> float | None: ...  # noqa: D102
 
 
-def get_finish_time(sample: FinishedSample | Row[*tuple[Any, ...]]) -> float | None:
+def get_finish_time(sample: SampleEnd | Row[*tuple[Any, ...]]) -> float | None:
     """When the sample finished; None if it was cut off by deadline or cancellation, or if nobody knows."""
     end: float | None = sample.finished_s
     return end if is_finished(sample) else None
 
 
-def is_finished(sample: FinishedSample | Row[*tuple[Any, ...]]) -> bool:
+def is_finished(sample: SampleEnd | Row[*tuple[Any, ...]]) -> bool:
     """Whether the sample was not cut off; when it ended may be unknown."""
     return sample.finish_reason in FINISHED_REASONS
 

@@ -17,13 +17,14 @@ from app.runs.options import DeclaredOption, Fieldset, get_options
 from app.runs.schemas import DecodingSpec, RunSpec
 from app.web.ui.display import pair_options
 from app.web.ui.form_errors import describe_fault, label_field
+from app.web.ui.units import format_exact
 from evaluation.decisions import MARGIN
 
 BASIC = frozenset({"target", "dataset", "limit", "n", "budget_s"})
 """The options that a form shows at once."""
 TERMS_OF_FIELDS = {"target": "registry key", "drafter": "drafter", "draft_length": "goodput", "acceptance": "coupled"}
 """The term of app/web/ui/display.py that is explained behind the label."""
-VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
+VERBATIM = ("prompt", "test")  # not stripped: only CR LF becomes LF
 Choices = Sequence[tuple[str, str]]  # value and text of each
 S = TypeVar("S", bound=DecodingSpec)
 
@@ -219,4 +220,4 @@ def _describe_errors(error: ValidationError, labels: Mapping[str, str]) -> dict[
 def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else ""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return format_exact(value) if isinstance(value, float) else str(value)

@@ -56,7 +56,7 @@ def store_hidden_run(attempt: JobAttempt, run: Run, tasks: Sequence[Mapping[str,
 
 
 def map_job_ids(database: Database, run_id: uuid.UUID) -> dict[str, uuid.UUID]:
-    """The job rows of a run by the ids of their tasks."""
+    """The ids of a run's job rows, by task id."""
     with database.read() as session:
         rows = session.execute(select(Task.task_id, RunTask.id).join(RunTask.task).where(RunTask.run_id == run_id))
         return {row.task_id: row.id for row in rows}

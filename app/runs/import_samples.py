@@ -61,10 +61,11 @@ def submit_import(
 ) -> uuid.UUID:
     """Stores the samples in a file's bytes as a run and enqueues it. Returns its id.
 
-    What the file, which errors call `origin`, does not say about decoding (times, seeds, settings) stays unknown; a
-    sample without a finish time counts for pass@k and for no budget. `handover` as in service.submit.
+    What the file, which errors call `origin`, does not say about decoding is stored as None (times), 0 (seeds, counts)
+    or `get_unknown_options` (settings). A sample without a finish time counts for pass@k and for no budget. `handover`
+    as in service.submit.
 
-    The file is read twice, record by record: all of it is checked before anything is stored, by a job that another
+    The file is read twice, record by record: first all of it is checked, here; then a job stores it, which another
     worker finishes if this process is killed. Raises BadInputError naming line or sample, field and remedy, and
     TooLargeError.
     """
@@ -123,7 +124,7 @@ class ImportSamples(hidden_runs.ImportHandler):
         hidden_runs.store_hidden_run(attempt, run, rows)
         run_tasks = hidden_runs.map_job_ids(database, run_id)
         records = exchange.read_records(job.input or b"", origin, content, FIELDS)
-        samples = (_sample_columns(run_id, run_tasks, record) for record in records)
+        samples = (_build_sample_columns(run_id, run_tasks, record) for record in records)
         hidden_runs.store_samples(attempt, samples, given["n_samples"])
         attempt.on_finish = partial(_enqueue_imported_run, attempt.ctx, run_id, given["handover"])
         return {"run_id": str(run_id)}
@@ -191,7 +192,7 @@ def _find_faults(record: exchange.SampleRecord) -> Iterator[str]:
         yield f"budget_s: is {budget_s}, give {MIN_BUDGET_S:g} to {MAX_BUDGET_S:g} seconds"
 
 
-def _sample_columns(
+def _build_sample_columns(
     run_id: uuid.UUID, run_tasks: Mapping[str, uuid.UUID], record: exchange.SampleRecord
 ) -> dict[str, Any]:
     """The record as a row of samples; every row has the same columns, so that one statement inserts them all."""

@@ -40,7 +40,7 @@ def list_setting_words(run: Run) -> tuple[str, ...]:
 def format_setting(option: DeclaredOption, value: Any) -> str:
     """A setting in the fewest words that still say which one it is."""
     short = _WORDS.get(option.name)
-    return short(value) if short else f"{option.label.lower()} {option.text(value)}"
+    return short(value) if short else f"{option.label.lower()} {option.format_value(value)}"
 
 
 def label_runs(runs: Sequence[Run]) -> list[str]:
@@ -62,8 +62,8 @@ def shorten_labels(
 ) -> list[str]:
     """A label for each run: what of its name is not in all names (`model, drafter, n = 8`).
 
-    Runs whose labels begin alike get the settings in which they differ instead, then their seed, then their time.
-    `settings` are the `list_setting_words` of each run.
+    Runs whose labels begin alike get the settings in which they differ instead, then their seed, then their time, then
+    a number. `settings` are the `list_setting_words` of each run.
     """
     labels = _find_differing_parts(names)
     options = list(get_options(RunOptions))
@@ -85,6 +85,9 @@ def shorten_labels(
     for alike in _find_equal_labels(labels):
         for run in alike:
             labels[run] = f"{created[run]:%m-%d %H:%M:%S}, {names[run]}"
+    for alike in _find_equal_labels(labels):
+        for number, run in enumerate(alike, 1):
+            labels[run] = f"{created[run]:%m-%d %H:%M:%S} ({number}), {names[run]}"
     return labels
 
 

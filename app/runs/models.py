@@ -138,14 +138,14 @@ class Run(Named, Annotatable, Base):
 
     @property
     def dataset(self) -> TaskList:
-        """What it is over, as readers see it."""
+        """The dataset that the run is on: its name, hash and number of tasks."""
         stored = self.stored_dataset
         assert stored is not None
         return TaskList(stored.name, stored.sha256, stored.n_tasks)
 
     @hybrid_property
     def is_completion(self) -> bool:
-        """Whether it answers prompts for a user who waits; of the class, the same as a condition."""
+        """Whether it answers prompts for a user who waits. On the class, the same as an SQL condition."""
         return self.kind == RunKind.COMPLETION
 
     @property
@@ -155,7 +155,7 @@ class Run(Named, Annotatable, Base):
 
     @property
     def measured(self) -> Figures:
-        """`figures`, without any before the run has ended once."""
+        """`figures`, or empty Figures before the run has ended once."""
         return self.figures or NO_FIGURES
 
     @property

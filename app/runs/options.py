@@ -80,7 +80,7 @@ class DeclaredOption(Option):
         """The type of the value that a run has: the ranges and choices of today may not hold for an older run."""
         return self.type | None if self.default is None and not self.required else self.type
 
-    def text(self, value: Any) -> str:
+    def format_value(self, value: Any) -> str:
         """The value for people, with its unit."""
         if value is None:
             return "none"

@@ -121,8 +121,8 @@ def load_outcomes(session: Session, runs: Sequence[Run]) -> GradedRuns:
 def pair_outcomes(n_runs: int, rows: Sequence[SampleRow], task_ids: Mapping[int, str]) -> GradedRuns:
     """The runs over the tasks that all of them have graded, in the order of the dataset, given all their samples.
 
-    `task_ids` are by their position in the dataset. A task is graded if it is finished and the
-    sandbox failed on none of its samples. Left out are runs without a graded task and those without finish times.
+    `task_ids` are by their position in the dataset. A task is graded if it is finished and each of its samples has a
+    verdict other than a sandbox error. Left out are runs without a graded task and those without finish times.
     """
     columns: Any = zip(*rows, strict=True) if rows else [()] * len(SampleRow._fields)
     runs, positions, index, reasons, finished_s, logprob, verdicts, n_tokens, _ = columns
@@ -166,7 +166,7 @@ def _build_graded_matrix(
     task_of_sample: NDArray[np.int64],
     has_verdict: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
-    """bool [run, task]: whether the run has samples of the task, and each of them has a verdict."""
+    """bool [run, task]: whether the run has samples of the task, all with a verdict other than a sandbox error."""
     has_samples, lacks_verdict = np.zeros((2, *shape), dtype=np.bool_)
     has_samples[run_of_sample, task_of_sample] = True
     lacks_verdict[run_of_sample[~has_verdict], task_of_sample[~has_verdict]] = True

@@ -49,8 +49,8 @@ FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset"}
 TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "Timing", "config": "Config"}
 
 
-@bp.get("/runs")
-def index() -> str:
+@bp.get("/runs", endpoint="index")
+def show_runs() -> str:
     """Runs, newest first, filtered; `?before=` a run's id gives the next page."""
     asked = {key: request.args.get(key, "").replace("\0", "").strip() for key in FILTERS}
     before = parse_id("before", "run")
@@ -82,10 +82,8 @@ def show(run_id: uuid.UUID) -> str:
     run = repository.get_run(get_session(), run_id)
     tab = request.args.get("tab", "curve")
     tab = tab if tab in TABS else "curve"
-    figures = run.figures or run_figures.compute_figures(
-        run, repository.load_tasks_without_texts(get_session(), run_id)
-    )
-    n_decoded, n_failures = repository.count_decoded_and_failed(get_session(), run_id)
+    figures = run.figures or run_figures.compute_figures(run, repository.load_measured_tasks(get_session(), run_id))
+    n_decoded, n_failures = repository.count_decoded_tasks_and_failed_samples(get_session(), run_id)
     counts = {"tasks": run.n_tasks, "failures": n_failures}
     asked = parse_budget(request.args.get("budget"))
     budget = min(asked or run.budget_s, run.budget_s)
@@ -113,11 +111,12 @@ def show(run_id: uuid.UUID) -> str:
 annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show", "page"), service.annotate)
 
 
-@bp.get("/runs/<uuid:run_id>/tasks/<path:task_id>")
-def task(run_id: uuid.UUID, task_id: str) -> str:
-    """One task of a run: the prompt as sent and all its samples, failures first.
+@bp.get("/runs/<uuid:run_id>/tasks/<path:task_id>", endpoint="task")
+def show_task(run_id: uuid.UUID, task_id: str) -> str:
+    """One task of a run: the prompt as sent and its samples, failures first.
 
-    `?show=` is a filter of the Tasks tab, within which the neighbours are; `?budget=` seconds decide what had finished.
+    It shows the first TEXTS_OF_TASK texts, or with `?all` every one. `?show=` is a filter of the Tasks tab, within
+    which the neighbours are; `?budget=` seconds decide what had finished.
     """
     run = repository.get_run(get_session(), run_id)
     asked = parse_budget(request.args.get("budget"))
@@ -142,8 +141,8 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
     )
 
 
-@bp.get("/runs/<uuid:run_id>/samples/<int:index>/<path:task_id>")
-def sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
+@bp.get("/runs/<uuid:run_id>/samples/<int:index>/<path:task_id>", endpoint="sample_text")
+def send_sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
     """A sample's whole raw text, or with `?part=program` its program, as plain text."""
     sample = repository.get_sample(get_session(), run_id, task_id, index)
     text = (sample.program or "") if request.args.get("part") == "program" else sample.raw
@@ -152,8 +151,8 @@ def sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
     return answer
 
 
-@bp.get("/runs/new")
-def new() -> str:
+@bp.get("/runs/new", endpoint="new")
+def show_form() -> str:
     """The form with the defaults, or the values in the address, or the configuration of the run `?like=`."""
     like = parse_id("like", "run")
     values = build_form_values(RunSpec, repository.get_run(get_session(), like) if like else None)
@@ -208,7 +207,7 @@ def _build_tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str,
     if tab == "curve":
         return _build_curve_tab(run, figures, budget)
     if tab == "tasks":
-        return _build_tasks_tab(repository.load_tasks_without_texts(get_session(), run.id), budget)
+        return _build_tasks_tab(repository.load_measured_tasks(get_session(), run.id), budget)
     if tab == "failures":
         return {"causes": failure_messages.find_causes(get_session(), run.id), "max_shown": failure_messages.MAX_SHOWN}
     if tab == "timing":
@@ -232,7 +231,7 @@ def _build_curve_tab(run: Run, figures: Figures, budget: float) -> dict[str, Any
     if run.curve:
         curve = run_figures.load_stored_curve(run.curve)
     else:
-        curve = run_figures.compute_curve(run, repository.load_tasks_without_texts(get_session(), run.id))
+        curve = run_figures.compute_curve(run, repository.load_measured_tasks(get_session(), run.id))
     n_tasks = figures.tasks
     number = get_run_numbers(get_session(), [run.id])[run.id]
     note = f"Over {format_count(n_tasks, 'graded task')}; the band is Wilson's 95 % interval of Pass@First."
@@ -272,7 +271,7 @@ def _find_neighbours(row: RunTask, show: str, budget: float) -> presentation.Tas
     task_id = row.task.task_id
     if show in presentation.TASK_FILTERS and show != "all":
         lines = presentation.group_task_lines(
-            presentation.build_task_lines(repository.load_tasks_without_texts(get_session(), row.run_id), budget)
+            presentation.build_task_lines(repository.load_measured_tasks(get_session(), row.run_id), budget)
         )[show]
         if task_id in (ids := [line.row.task.task_id for line in lines]):
             return presentation.find_neighbours(ids, task_id, presentation.TASK_FILTERS[show])

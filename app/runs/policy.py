@@ -87,7 +87,7 @@ class Policy(Protocol):
         return None
 
     def list_runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
-        """The runs that together wait for a quiet machine no longer than the limit of each (app/runs/quiet.py)."""
+        """The runs whose waits for a quiet machine count together towards one limit (app/runs/quiet.py)."""
         return [run_id]
 
     def get_request_options(self, run: Run) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class EvaluationPolicy(Policy):
     queues = QUEUES
 
     def list_pending_work(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
-        """Returns every running evaluation with a job that waits for the step."""
+        """Returns every running evaluation that is not pinned to a process and has a job that waits for the step."""
         query = select(Run).where(belongs_to_policy(self), has_unpinned_work(step)).options(*map(defer, LONG_COLUMNS))
         runs = session.scalars(query).all()
         in_progress = count_jobs_in_progress(session, step) if runs else {}

@@ -98,7 +98,7 @@ class TaskLine:
 
     @cached_property
     def squares(self) -> list[SampleSquare]:
-        """The first samples to finish: of a task that is shown, as a run may have a hundred thousand."""
+        """The first samples to finish. Built on first access: a run may have 100,000, and a page shows few tasks."""
         return build_squares(self.row.samples, self.budget_s, SQUARES_OF_TASK)
 
     @property

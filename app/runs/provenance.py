@@ -1,4 +1,4 @@
-"""What a run was measured with, as its engine reported it: the keys that code uses, and all others."""
+"""What a run was measured with, as its engine reported it: the keys whose values are checked, and all others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Provenance(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _storable(cls, value: Any) -> Any:
+    def _require_storable(cls, value: Any) -> Any:
         return require_storable(value)
 
 

@@ -13,7 +13,7 @@ from app.runs.clock import MAX_LOST_SHARE
 from app.web.ui.units import format_percent, format_seconds
 
 QUIET_LIMIT_S = 600.0
-"""How long a run or a study waits in all, unless told otherwise."""
+"""The limit for a run or a study that is to wait and names none."""
 
 
 @dataclass(frozen=True, slots=True)

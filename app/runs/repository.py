@@ -218,10 +218,11 @@ def load_tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: boo
     ).all()
 
 
-def load_tasks_without_texts(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
-    """The same with only the columns that figures need: each is a MeasuredTask, which reads like a RunTask.
+def load_measured_tasks(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
+    """All tasks of the run in dataset order, their samples with only the columns that figures need.
 
-    A run has thousands of samples, and nearly all of their data is text.
+    Each is a MeasuredTask, which reads like a RunTask. A run has thousands of samples, and nearly all of their data is
+    text.
     """
     found = {row.position: MeasuredTask(row) for row in load_tasks(session, run_id)}
     samples = {position: (task.id, task.samples) for position, task in found.items()}
@@ -249,7 +250,7 @@ def load_tasks(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     ).all()
 
 
-def count_decoded_and_failed(session: Session, run_id: uuid.UUID) -> tuple[int, int]:
+def count_decoded_tasks_and_failed_samples(session: Session, run_id: uuid.UUID) -> tuple[int, int]:
     """(tasks that have samples, samples that did not pass: judged otherwise, or not finished) of a run."""
     some = select(Sample.id).where(Sample.run_task_id == RunTask.id).exists()
     n_decoded = session.scalar(select(func.count()).where(RunTask.run_id == run_id, some))

@@ -142,7 +142,7 @@ class _Sampling(RequestModel):
 
 
 class ArmOptions(_Sampling, _Samples, EngineOptions):
-    """The options in which the arms of a study may differ; its clock and its tasks are the study's."""
+    """The options in which the arms of a study may differ; the budget, the seed and the tasks are the study's."""
 
 
 class SampleOptions(_Sampling, _BudgetAndSeed, _Samples):

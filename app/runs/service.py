@@ -40,10 +40,12 @@ def submit(
 ) -> uuid.UUID:
     """Stores a run with a job row per task and enqueues it. Returns its id.
 
-    Raises BadInputError for an unknown model, dataset or task, and for a model it may not name. `command` repeats the
-    run from a shell (made from the specification if empty). `pinned_worker` keeps other workers away. With `handover`
-    no message is sent: the server that owns the database finds it (reaper.enqueue_handed_over). With `is_reference` it
-    decodes tasks of another run without a drafter, to compare its speed; no list shows it.
+    `command` repeats the run from a shell (made from the specification if empty). `pinned_worker` keeps other workers
+    away. With `handover` no message is sent: the server that owns the database finds it (reaper.enqueue_handed_over).
+    With `is_reference` it decodes tasks of another run without a drafter, to compare its speed; no list shows it.
+
+    Raises BadInputError for an unknown model, dataset or task, a model that the operator's settings do not allow, or a
+    remote target that does not answer; UnavailableError as in `resolve_tasks`.
     """
     if not is_local(pinned_worker, handover):
         require_allowed_models(ctx, spec.target, spec.drafter)
@@ -93,7 +95,7 @@ def build_run(
 ) -> R:
     """A run over exactly these tasks, with its id and the other `columns` given, to be stored by the caller.
 
-    With `handover` it has no time of its message, see submit.
+    With `handover` its `enqueued_at` is None (see `submit`).
     """
     now = get_utc_time()
     return run_class(
@@ -163,14 +165,15 @@ def require_models(ctx: Context, spec: DecodingSpec) -> None:
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
-    """Ends an open run; its samples are kept. Raises NotFoundError, or ConflictError for a run that has ended."""
+    """Asks an open run to end (transitions.cancel); its samples are kept. Raises NotFoundError, or ConflictError for a
+    run that has ended."""
     transitions.cancel(ctx, run_id)
 
 
 def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False) -> None:
     """Reopens an ended run to run what it left undone; `handover` as in submit.
 
-    Raises NotFoundError, ConflictError, or BadInputError for models it may not name.
+    Raises NotFoundError, ConflictError, or BadInputError for models that the operator's settings do not allow.
     """
     with ctx.database.read() as session:
         run = get_run(session, run_id)
@@ -196,7 +199,7 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def build_default_name(spec: DecodingSpec) -> str:
-    """A name that distinguishes runs in a list."""
+    """The name of a run that was submitted without one."""
     return f"{spec.target} {spec.drafter} n={spec.n} B={spec.budget_s:g}s"
 
 

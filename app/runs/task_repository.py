@@ -19,7 +19,7 @@ BATCH_TASKS = 10
 """Tasks read at a time: a task may have a hundred samples, and each of them some kilobytes of text."""
 
 
-def load_tasks_with_tokens(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
+def load_tasks_with_logprobs(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     """All tasks of the run in dataset order, with their samples, log-probabilities and ends of tokens."""
     columns = (Sample.logprobs, Sample.ends, Sample.top_logprobs)
     samples = selectinload(RunTask.samples).options(*map(undefer, columns))
@@ -44,7 +44,8 @@ def iterate_tasks(database: Database, run_id: uuid.UUID) -> Iterator[RunTask]:
     while True:
         with database.read() as session:
             batch = session.scalars(query.where(RunTask.position > last)).all()
-            if not batch and session.scalar(select(Run.id).where(Run.id == run_id)) is None:
+            # After the batch was read: a deletion hides the run before it deletes samples.
+            if session.scalar(select(Run.id).where(Run.id == run_id, Run.is_shown())) is None:
                 raise ConflictError("the run was deleted while it was exported")
         if not batch:
             return
@@ -52,7 +53,7 @@ def iterate_tasks(database: Database, run_id: uuid.UUID) -> Iterator[RunTask]:
         last = batch[-1].position
 
 
-def has_taken_task(session: Session, run_id: uuid.UUID) -> bool:
+def has_task_left_queue(session: Session, run_id: uuid.UUID) -> bool:
     """Whether a task of the run has left the queue."""
     taken = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state != TaskState.QUEUED).limit(1)
     return session.scalar(taken) is not None

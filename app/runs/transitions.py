@@ -24,7 +24,7 @@ from app.runs.repository import get_run, lock_run
 from app.samples.models import Sample
 
 MAX_TRIES = 5  # to compute figures while no task changes
-Outcome = tuple[RunState, str | None, Failure | None]
+RunOutcome = tuple[RunState, str | None, Failure | None]
 """(state, error, failure) of a run that has ended."""
 # A job before its first attempt.
 _FRESH = {"attempt": 0, "error": None, "failure": None, "started_at": None, "finished_at": None}
@@ -159,7 +159,7 @@ def _end(
     ctx: Context,
     run_id: uuid.UUID,
     conditions: tuple[ColumnElement[bool], ...],
-    decide: Callable[[Session, Run], Outcome],
+    decide: Callable[[Session, Run], RunOutcome],
 ) -> bool:
     """Ends the run, if the conditions hold, with its figures. Of any number of callers one does it, and gets True.
 
@@ -208,8 +208,9 @@ def _publish_after_commit(ctx: Context, session: Session, run: Run) -> None:
     call_after_commit(session, ctx.bus.publish, run.id, event_types.STATE, {"state": run.state, "error": run.error})
 
 
-def _determine_outcome(session: Session, run: Run) -> Outcome:
-    """(state, error, failure) of a run without open tasks. It failed if a task failed and none finished."""
+def _determine_outcome(session: Session, run: Run) -> RunOutcome:
+    """(state, error, failure) of a run without open tasks. It failed if it has no task, or if a task failed and none
+    finished."""
     if run.cancel_requested_at is not None:
         return RunState.CANCELLED, None, None
     tasks = session.execute(

@@ -84,7 +84,7 @@ def _describe_combination(combinations: Sequence[Mapping[str, Any]], combination
     """The values in which the combination differs from others."""
     options = get_options(ArmOptions)
     return ", ".join(
-        f"{name.replace('_', ' ')} {options[name].text(value)}"
+        f"{name.replace('_', ' ')} {options[name].format_value(value)}"
         for name, value in combination.items()
         if any(other.get(name) != value for other in combinations)
     )

@@ -297,7 +297,7 @@ def format_notes(arm: ArmDocument, names: Mapping[str, str] | None = None) -> st
 def format_configuration(arm: ArmDocument) -> str:
     """All options of an arm in one line."""
     options = get_options(ArmOptions)
-    return ", ".join(f"{name} {options[name].text(value)}" for name, value in arm.configuration.items())
+    return ", ".join(f"{name} {options[name].format_value(value)}" for name, value in arm.configuration.items())
 
 
 def _format_saved(gain: Gain) -> str:

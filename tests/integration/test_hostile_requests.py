@@ -17,7 +17,7 @@ from app.jobs.work.decode import decode_task
 from app.openai import service
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.schemas import RunSpec
-from app.runs.task_repository import load_tasks_with_tokens
+from app.runs.task_repository import load_tasks_with_logprobs
 from app.samples.models import Sample
 from app.site.factory import create_app
 from app.web.http import disconnect
@@ -220,10 +220,10 @@ def test_log_probabilities_of_any_token_are_stored_with_a_stand_in(ctx):
     asked = CompletionRequest(model="smollm2-135m", prompt=[97, 0], echo=True, logprobs=1, max_tokens=1)
     run_id = service.submit(ctx, asked)
     with ctx.database.read() as session:
-        (waiting_task,) = load_tasks_with_tokens(session, run_id)
+        (waiting_task,) = load_tasks_with_logprobs(session, run_id)
     decode_task(ctx, waiting_task.id)
     with ctx.database.read() as session:
-        (task,) = load_tasks_with_tokens(session, run_id)
+        (task,) = load_tasks_with_logprobs(session, run_id)
     assert task.prompt_sent == "a\u2400\ufe0e"
     assert task.prompt_logprobs == [["a", None, []], ["\u2400\ufe0e", -0.5, [["    ", -0.05]]]]
     assert task.samples[0].top_logprobs == [[["    ", -0.05]]] * 4

@@ -18,7 +18,7 @@ from app.leaderboard.service import rank_runs
 from app.runs import transitions
 from app.runs.figures import build_outcome
 from app.runs.labels import ROOM
-from app.runs.repository import load_tasks_without_texts
+from app.runs.repository import load_measured_tasks
 from app.runs.service import delete
 from app.site.factory import create_app
 from evaluation.outcomes import compute_pass_all, compute_pass_first
@@ -241,7 +241,7 @@ def test_an_empty_first_page_offers_the_reference_studies_and_says_what_is_at_wo
 def test_page_and_rest_show_the_figures_of_the_definition_at_any_budget(world, budget):
     run_id = world.add_run("run", n=4, limit=40, skill=0.6, pace=2.0)
     with world.context.database.read() as session:
-        tasks = load_tasks_without_texts(session, run_id)
+        tasks = load_measured_tasks(session, run_id)
         outcomes = [build_outcome(task.task.task_id, sample) for task in tasks for sample in task.samples]
     first, every = compute_pass_first(outcomes, budget), compute_pass_all(outcomes, budget)
     (row,) = world.client.get(f"/api/v1/leaderboard?budget={budget}").json["rows"]

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import event
 
 from app.runs import pages
-from app.runs.repository import get_run, load_tasks_with_samples, load_tasks_without_texts
+from app.runs.repository import get_run, load_measured_tasks, load_tasks_with_samples
 from app.samples.models import Sample
 from tests.large_run import add_large_run
 
@@ -80,7 +80,7 @@ def test_the_walk_through_a_filter_reads_no_texts_of_other_tasks(world, run_id, 
 
 def test_measured_tasks_read_as_stored_ones(world, run_id):
     with world.context.database.read() as session:
-        measured, stored = load_tasks_without_texts(session, run_id), load_tasks_with_samples(session, run_id)
+        measured, stored = load_measured_tasks(session, run_id), load_tasks_with_samples(session, run_id)
         names = ("run_task_id", "index", "n_tokens", "mean_logprob", "finish_reason", "finished_s", "n_rounds",
                  "n_accepted", "verdict", "trust")  # fmt: skip
         assert [row.position for row in measured] == list(range(N_TASKS))

@@ -39,6 +39,12 @@ def test_a_task_that_lost_too_much_is_named_with_its_share():
     assert mark == "In 1 of 2 tasks other programs used up to 45 % of the machine (limit 5 %)."
 
 
+def test_a_task_that_is_not_disturbed_does_not_give_the_share_of_those_that_are():
+    found = clock.compute_clock([task(0.04, capacity=0.1), task(0.6, capacity=10.0)], QUIET)
+    assert found.marks == ["In 1 of 2 tasks other programs used up to 6 % of the machine (limit 5 %)."]
+    assert found.lost_max == pytest.approx(0.4)
+
+
 def test_time_that_the_hypervisor_withheld_is_called_so():
     (mark,) = clock.compute_clock([task(0.2, steal=3.0)], QUIET).marks
     assert mark.startswith("In 1 of 1 task the hypervisor withheld up to 16 % of the machine (limit 5 %)")

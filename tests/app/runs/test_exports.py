@@ -7,13 +7,15 @@ import json
 import tracemalloc
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import delete, event, select
 
 from app.core.errors import ConflictError
 from app.runs import export_samples, service
+from app.runs.hidden_runs import hide_runs
 from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.task_repository import BATCH_TASKS, iterate_tasks
+from app.samples.models import Sample
 from app.studies import archive
 from app.studies.archive import StudyArchive
 from app.studies.repository import get_study
@@ -92,6 +94,18 @@ def test_a_run_that_is_deleted_meanwhile_ends_the_export_with_an_error(world):
     rows = iterate_tasks(world.context.database, run)
     assert [next(rows).position for _ in range(BATCH_TASKS)] == list(range(BATCH_TASKS))
     service.delete(world.context, run)
+    with pytest.raises(ConflictError, match="the run was deleted while it was exported"):
+        next(rows)
+
+
+def test_a_run_whose_deletion_has_only_begun_ends_the_export_with_an_error(world):
+    run = world.add_run("going", limit=BATCH_TASKS + 1, n=1)
+    rows = iterate_tasks(world.context.database, run)
+    for _ in range(BATCH_TASKS):
+        next(rows)
+    with world.context.database.session() as session:
+        hide_runs(world.context, session, [get_run(session, run)])
+        session.execute(delete(Sample).where(Sample.run_id == run))
     with pytest.raises(ConflictError, match="the run was deleted while it was exported"):
         next(rows)
 

@@ -30,6 +30,13 @@ def test_it_says_how_many_ended_how_the_most_frequent_first():
     assert FailureCounts(80, 0, 0, 0).advice == ""
 
 
+def test_a_single_sample_is_named_in_the_singular():
+    assert FailureCounts(8, cut=1, at_limit=1, stopped=1).in_words == (
+        "3 of 8 samples failed: 1 was cut off by the deadline, 1 stopped by itself and is wrong, "
+        "1 reached the token limit and is wrong"
+    )
+
+
 def test_samples_are_counted_by_how_they_ended(world):
     run_id = world.add_run("slow", skill=0.3, pace=4.0, budget_s=5.0, n=6)
     with world.context.database.session() as session:

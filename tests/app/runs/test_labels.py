@@ -59,3 +59,8 @@ def test_repetitions_are_told_apart_by_their_seed_and_copies_by_their_time():
     assert labels([LONG] * 2, drafter=["ngram"] * 2, seed=["seed 1", "seed 2"]) == ["seed 1, ngram", "seed 2, ngram"]
     copies = labels([LONG] * 2, created=1)
     assert len({label[:ROOM] for label in copies}) == 2
+
+
+def test_copies_of_the_same_second_are_told_apart_by_a_number():
+    copies = labels([LONG] * 12)
+    assert len({label[:ROOM] for label in copies}) == 12

@@ -93,7 +93,7 @@ def test_an_option_of_a_run_reaches_every_place(ctx, engine, additions, monkeypa
         "form of Complete": {o.name for o in DECODING.values() if field(o) in complete and o.form_label in complete},
         "Complete": of(DECODING, vars(stored(of_completion_form))),
         "Config tab": {
-            n for n, o in OPTIONS.items() if f"<dt>{o.label}</dt><dd>{o.text(CHANGED[n])}</dd>" in config_tab
+            n for n, o in OPTIONS.items() if f"<dt>{o.label}</dt><dd>{o.format_value(CHANGED[n])}</dd>" in config_tab
         },
         "Compare, REST": {name for name in OPTIONS if compared.get(name, [None, None])[1] == CHANGED[name]},
         "overlay of two, page": {o.name for o in OPTIONS.values() if f'<th scope="row">{o.label}</th>' in comparison},

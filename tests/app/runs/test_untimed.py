@@ -16,7 +16,7 @@ from app.jobs.embedded import EmbeddedWorkers
 from app.leaderboard.repository import list_versions
 from app.runs import figures, import_samples, presentation
 from app.runs.models import Run
-from app.runs.repository import get_run, load_tasks_without_texts
+from app.runs.repository import get_run, load_measured_tasks
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
 from app.site.factory import create_app
@@ -99,7 +99,7 @@ def test_every_page_and_figure_chooses_the_same_sample_where_log_probabilities_a
             run = get_run(session, run_id)
             figures.store_measurement(session, run, figures.compute_measurement(session, run))
         with world.context.database.read() as session:
-            run, tasks = session.get_one(Run, run_id), load_tasks_without_texts(session, run_id)
+            run, tasks = session.get_one(Run, run_id), load_measured_tasks(session, run_id)
             chosen = [presentation.choose_sample(task.samples, run.budget_s) for task in tasks]
             passed = sum(sample is not None and sample.verdict == PASSED for sample in chosen)
             assert run.figures.pass_first == pytest.approx(passed / len(tasks))

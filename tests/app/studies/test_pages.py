@@ -15,7 +15,7 @@ import pytest
 from app.core.db.types import get_utc_time
 from app.core.states import RunState
 from app.runs.figures import build_outcome
-from app.runs.repository import load_tasks_without_texts
+from app.runs.repository import load_measured_tasks
 from app.studies import analysis as analysing
 from app.studies import loading, pages
 from app.studies.analysis import AnalysisCache
@@ -148,7 +148,7 @@ def test_page_rest_and_file_give_the_figures_of_the_definition_at_the_budget(wor
         runs = {
             one.name: [
                 build_outcome(task.task.task_id, sample)
-                for task in load_tasks_without_texts(session, one.run_id)
+                for task in load_measured_tasks(session, one.run_id)
                 for sample in task.samples
             ]
             for one in get_study(session, study).arms
