@@ -35,9 +35,8 @@ _MAX_TEXT_CHARS = 40
 _LONG_TEXT_CHARS = 128
 """Longer than what is usually done in one piece: a block of a hash has 64 bytes."""
 UNLIKELY = (
-    "joined text", "doubled mark", "compared text", "compared number", "compared length", "type", "option", "attribute",
-    "other sign", "empty", "part mark", "shorter text", "character", "case",
-    "long text",
+    "slice", "joined text", "doubled mark", "compared text", "compared number", "compared length", "type", "option",
+    "attribute", "other sign", "empty", "part mark", "shorter text", "character", "case", "long text",
 )  # fmt: skip
 """Last words of the kinds of change that callers seldom make, or whose result no reader could know; those first that a
 hurried writer forgets."""
@@ -240,23 +239,23 @@ def _find_texts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 def _find_checked_types(node: ast.AST) -> list[type]:
-    """Container types that a function names where it asks for the type of a value."""
+    """Container types that a function names where it asks for the type of a value; dict, whose keys are items too,
+    where it tells texts from other iterables."""
     calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
     checks = (each for each in calls if isinstance(each.func, ast.Name) and each.func.id == "isinstance")
     named = {n.id for each in checks for n in ast.walk(each) if isinstance(n, ast.Name)}
-    return [kind for kind in (list, tuple, set, frozenset) if kind.__name__ in named]
+    if {"str", "bytes"} & named:
+        named.add("dict")
+    return [kind for kind in (list, tuple, set, frozenset, dict) if kind.__name__ in named]
 
 
 def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tuple[str, Any]]:
     """(kind of the change, another value) for a value; `pool` are the different ones that stand in its place."""
     alike = [other for other in pool if type(other) is type(value)]
     yield from (("other", other) for other in alike[:_MAX_REPLACEMENTS])
-    if isinstance(value, list | tuple) and not any(
-        isinstance(item, list | dict | set | OpaqueObject) for item in value
-    ):
-        yield from (("type", kind(value)) for kind in hints.types if kind is not type(value))
-        if value and all(isinstance(item, Hashable) for item in value):
-            yield "type", dict.fromkeys(value)
+    if isinstance(value, list | tuple) and _has_hashable_items(value):
+        others = (kind for kind in hints.types if kind is not type(value))
+        yield from (("type", dict.fromkeys(value) if kind is dict else kind(value)) for kind in others)
     if value and isinstance(value, str | list | dict | set):
         yield "empty", type(value)()
     if isinstance(value, str | bytes) and 2 <= len(value) <= _MAX_TEXT_CHARS:
@@ -273,6 +272,9 @@ def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tu
             yield from change_text(value, alike, hints.texts)
         case [_, *_]:
             yield from _change_sequence(value, alike, hints)
+        case OpaqueObject(tree={"object": ["builtins:slice", [start, stop, step], []]}):
+            for cut in _change_slice(start, stop, step):
+                yield "slice", OpaqueObject({"object": ["builtins:slice", cut, []]})
         case OpaqueObject(tree={"object": _}):
             yield from _change_object(value, alike)
         case dict():
@@ -284,6 +286,14 @@ def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tu
                 if isinstance(item, str | int | float | list | tuple):
                     for kind, other in _change_value(item, _list_distinct([o[key] for o in alike if key in o]), hints):
                         yield f"item {kind}", {**value, key: other}
+
+
+def _has_hashable_items(value: Sequence[Any]) -> bool:
+    try:
+        hash(tuple(value))
+    except TypeError:
+        return False
+    return True
 
 
 def _change_number(
@@ -313,6 +323,12 @@ def _change_sequence(value: Any, alike: Sequence[Any], hints: _Hints) -> Iterato
             pool = [part for other in alike for part in other]
             for name, changed in _change_value(item, pool, hints):
                 yield f"item {name}", kind((*value[:number], changed, *value[number + 1 :]))
+
+
+def _change_slice(start: Any, stop: Any, step: Any) -> Iterator[list[Any]]:
+    """Slices of every kind that the language has: none of the items, from the end, in steps, backwards."""
+    yield from ([start, 0, step], [start, -1, step], [-2, stop, step], [1, stop, step])
+    yield from ([start, stop, other] for other in (2, -1))
 
 
 def _change_object(value: OpaqueObject, alike: Sequence[OpaqueObject]) -> Iterator[tuple[str, OpaqueObject]]:

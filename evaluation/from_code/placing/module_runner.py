@@ -208,7 +208,8 @@ class PlacedAnswer:
         sys.settrace(counter.trace if counter.limit else None)
         try:
             return [
-                read_views(value, self._is_own, None, counter.start_value(place)) for place, value in enumerate(every)
+                read_views(value, self._is_own, None, counter.start_value(place), counter.name)
+                for place, value in enumerate(every)
             ]
         except CallStopped:
             return []
@@ -274,7 +275,7 @@ class PlacedAnswer:
                 continue
             sys.settrace(counter.trace)
             try:
-                got = read_views(value, self._is_own, names)
+                got = read_views(value, self._is_own, names, judged=counter.name)
             except CallStopped:
                 return False
             finally:

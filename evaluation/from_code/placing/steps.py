@@ -85,7 +85,7 @@ class ViewCounter(StepCounter):
 
     def __init__(self, limit: int, function: Any) -> None:
         super().__init__(limit)
-        self.code = function.__code__
+        self.code, self.name = function.__code__, function.__name__
         self.dependent: list[set[str]] = []
         self.ran = False
 

@@ -34,19 +34,21 @@ def read_views(
     is_own: Callable[[type], bool],
     wanted: Collection[str] | None = None,
     on_read: Callable[[str], None] = lambda _name: None,
+    judged: str = "",
 ) -> list[list[Any]]:
     """[name, tree] for each view of an object of own classes; of a list or tuple properties of its items, of any other
     value none.
 
     `is_own` tells whether a class is the project's. What raises is seen as the class of its exception. With `wanted`
     only views of these names are read. `on_read` is called after each view; with "()" and "." after what the views of
-    methods or of inner objects share.
+    methods or of inner objects share. `judged` names the function whose code is an answer's: what its method is seen
+    for cannot depend on that.
     """
     kind: Any = type(value)
     readers = _list_readers(kind, is_own)
     found = _read_all(value, [(name, functools.partial(_write, read)) for name, read in readers], wanted, on_read)
     has_private = any(name.startswith("_") for name in _get_attributes(value))
-    methods = _list_methods(kind, is_own) if has_private else ()
+    methods = _list_methods(kind, is_own, judged) if has_private else ()
     are_wanted = wanted is None or any(f"{name}()" in wanted for name in methods)
     if methods and are_wanted and (text := _write_small(value)):
         after = _describe_unchanged(text, readers, on_read)
@@ -125,8 +127,8 @@ def _list_properties(kind: type, is_own: Callable[[type], bool]) -> list[tuple[s
 
 
 @functools.cache
-def _list_methods(kind: type, is_own: Callable[[type], bool]) -> list[str]:
-    """The public methods without arguments that read private attributes, at most MAX_METHODS."""
+def _list_methods(kind: type, is_own: Callable[[type], bool], judged: str) -> list[str]:
+    """The public methods without arguments that read private attributes or are judged, at most MAX_METHODS."""
     found = set()
     for name, member in _list_members(kind, is_own):
         if name.startswith("_") or not isinstance(member, types.FunctionType):
@@ -135,7 +137,8 @@ def _list_methods(kind: type, is_own: Callable[[type], bool]) -> list[str]:
         required = code.co_argcount - len(member.__defaults__ or ())
         takes_none = required == 1 and code.co_kwonlyargcount == len(member.__kwdefaults__ or ())
         is_plain = not code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR)
-        if takes_none and is_plain and any(each.startswith("_") for each in code.co_names):
+        reads_private = any(each.startswith("_") for each in code.co_names)
+        if takes_none and is_plain and (reads_private or name == judged):
             found.add(name)
     return sorted(found)[:MAX_METHODS]
 

@@ -200,4 +200,17 @@ def test_a_text_is_tried_that_is_longer_than_a_block():
 
 
 def test_a_list_of_texts_is_tried_as_the_keys_of_a_dict():
-    assert {"a": None, "b": None} in first_arguments("def f(x): ...", case(["a", "b"]), case(["c"]))
+    lists = case(["a", "b"]), case(["c"])
+    assert {"a": None, "b": None} in first_arguments("def f(x): return isinstance(x, str)", *lists)
+    assert {"a": None, "b": None} not in first_arguments("def f(x): ...", *lists)
+
+
+def test_slices_of_other_kinds_are_tried():
+    cuts = [values.read_plain(values.write(cut)) for cut in (slice(1, None), slice(3))]
+    found = [each.tree["object"][1] for each in first_arguments("def f(x): ...", *map(case, cuts))]
+    assert {(1, 0, None), (1, None, -1), (None, 3, 2), (-2, 3, None)} <= set(map(tuple, found))
+
+
+def test_items_that_cannot_stand_in_a_set_stay_in_their_list():
+    source = "def f(x): return isinstance(x, (list, set))"
+    assert all(isinstance(each, list) for each in first_arguments(source, case([([1], 2)]), case([])))

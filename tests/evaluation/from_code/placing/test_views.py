@@ -79,6 +79,9 @@ class Reader:
     def reset(self):
         self._position = self._mark
 
+    def restart(self):
+        self.reset()
+
     def move(self, steps):
         self._position += steps
 
@@ -91,6 +94,11 @@ def test_methods_without_arguments_are_called_on_copies_to_see_what_they_do_next
     found = dict(read_views(reader, lambda kind: kind in (Reader, Leaf)))
     assert found == {"__len__": 3, "reset()": [None, ["__len__", 1]], "leaves[0].parent": 3}
     assert len(reader) == 3
+
+
+def test_the_judged_method_is_called_whatever_its_code_reads():
+    found = dict(read_views(Reader(3, 1), lambda kind: kind is Reader, judged="restart"))
+    assert found["restart()"] == [None, ["__len__", 1]]
 
 
 def test_the_properties_of_objects_in_a_result_are_seen():
