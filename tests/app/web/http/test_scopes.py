@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -88,6 +89,13 @@ def is_refused(answer) -> bool:
     """Whether the caller's scope was too low; a 403 for another reason comes from the view."""
     with answer:
         return answer.status_code == 403 and "this needs the scope" in answer.text.casefold()
+
+
+@pytest.fixture(autouse=True)
+def no_reference_studies(monkeypatch) -> None:
+    """What the form that loads them is asked for here is its scope; loading takes seconds."""
+    monkeypatch.setattr("app.studies.pages.load_reference_studies", lambda _ctx: [uuid.UUID(ID)])
+    monkeypatch.setattr("app.site.pages.load_reference_studies", lambda _ctx: [])
 
 
 def test_every_route_asks_a_token_for_its_scope(app, world):
