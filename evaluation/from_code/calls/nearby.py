@@ -35,8 +35,8 @@ _MAX_TEXT_CHARS = 40
 _LONG_TEXT_CHARS = 128
 """Longer than what is usually done in one piece: a block of a hash has 64 bytes."""
 UNLIKELY = (
-    "slice", "joined text", "doubled mark", "compared text", "compared number", "compared length", "type", "option",
-    "attribute", "other sign", "empty", "part mark", "shorter text", "character", "case", "long text",
+    "slice", "none item", "joined text", "doubled mark", "compared text", "compared number", "compared length", "type",
+    "option", "attribute", "other sign", "empty", "part mark", "shorter text", "character", "case", "long text",
 )  # fmt: skip
 """Last words of the kinds of change that callers seldom make, or whose result no reader could know; those first that a
 hurried writer forgets."""
@@ -282,6 +282,9 @@ def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tu
                 ("fewer", {k: v for k, v in value.items() if k != key}) for key in list(value)[:_MAX_REPLACEMENTS]
             )
             yield from (("more", {**value, **other}) for other in alike[:_MAX_REPLACEMENTS])
+            yield from (
+                ("none item", {**value, key: None}) for key, item in list(value.items())[:2] if item is not None
+            )
             for key, item in list(value.items())[:_MAX_REPLACEMENTS]:
                 if isinstance(item, str | int | float | list | tuple):
                     for kind, other in _change_value(item, _list_distinct([o[key] for o in alike if key in o]), hints):
@@ -336,6 +339,9 @@ def _change_object(value: OpaqueObject, alike: Sequence[OpaqueObject]) -> Iterat
     name, content, attributes = value.tree["object"]
     others = [other.tree["object"] for other in alike if "object" in other.tree]
     states = [dict(state) for kind, _, state in others if kind == name]
+    match content:
+        case [first, [{"tuple": [key, part]}, *rest]] if part is not None:  # of a class derived from dict
+            yield "none item", OpaqueObject({"object": [name, [first, [{"tuple": [key, None]}, *rest]], attributes]})
     own = dict(attributes)
     for changed, tree in own.items():
         apart = [state[changed] for state in states if state.keys() == own.keys() and state[changed] != tree]

@@ -216,3 +216,10 @@ def test_items_that_cannot_stand_in_a_set_stay_in_their_list():
     found = first_arguments(source, case([([1], 2)]), case([([3], 4)]))
     assert len(found) > 1
     assert not any(isinstance(each, set) for each in found)
+
+
+def test_an_item_of_a_dict_and_of_a_class_derived_from_it_is_tried_as_none():
+    assert {"a": None} in first_arguments("def f(x): ...", case({"a": 1}), case({"b": 2}))
+    kinds = [OpaqueObject({"object": ["m:Table", [None, [{"tuple": [key, 1]}]], []]}) for key in "ab"]
+    found = [each.tree["object"][1] for each in first_arguments("def f(self): ...", *map(case, kinds))]
+    assert [None, [{"tuple": ["a", None]}]] in found
