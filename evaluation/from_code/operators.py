@@ -53,7 +53,7 @@ _FUNCTION_TWINS = {
     "int": "round",
 }
 _SPLITS = {"split": "rsplit", "rsplit": "split"}
-"""The same with a limit of parts; without one they do the same."""
+"""Twins only where the call limits the number of parts: without a limit both give the same."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class MutationContext:
     has_none: bool
     stored_parameters: Mapping[tuple[int, int], ast.expr]
     preceding_tests: Mapping[tuple[int, int], ast.expr]
-    following_guards: Mapping[tuple[int, int], ast.If]
+    conditions_after_guards: Mapping[tuple[int, int], ast.If]
     optional: Collection[str]
     attributes: list[str]
     owner: str
@@ -85,8 +85,8 @@ def list_mutations(node: ast.expr | ast.stmt, context: MutationContext) -> list[
         case ast.If(test=test) if place in context.preceding_tests:
             alone = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), context.preceding_tests[place]), test])
             found.append(("branch", [ast.If(alone, node.body, node.orelse)]))
-        case ast.If() if place in context.following_guards:
-            found.append((ORDER, [ask_first(context.following_guards[place], node, [])]))
+        case ast.If() if place in context.conditions_after_guards:
+            found.append((ORDER, [ask_first(context.conditions_after_guards[place], node, [])]))
         case ast.Call():
             found.append(("truth", list(take_empty_for_none(node, context.optional))))
     if context.owner and is_class_of_self(node):
@@ -108,12 +108,16 @@ def _list_usual_mutations(node: ast.expr | ast.stmt, context: MutationContext) -
             truth = ast.UnaryOp(ast.Not(), node.left)
             return [("comparison", [opposite]), ("truth", [truth if is_none else ast.UnaryOp(ast.Not(), truth)])]
         case ast.Compare(ops=[op, *rest]):
-            others = [ast.Compare(node.left, [kind(), *rest], node.comparators) for kind in _COMPARISON[type(op)]]
+            others: list[ast.AST] = [
+                ast.Compare(node.left, [kind(), *rest], node.comparators) for kind in _COMPARISON[type(op)]
+            ]
             if rest:
                 others.append(ast.Compare(node.left, node.ops[:-1], node.comparators[:-1]))
             elif isinstance(op, ast.In | ast.NotIn) and _is_text(node.comparators[0]):
                 text: str = node.comparators[0].value  # type: ignore[attr-defined]
                 others += [ast.Compare(node.left, [op], [ast.Constant(part)]) for part in drop_characters(text)]
+            if isinstance(op, ast.In | ast.NotIn):
+                others.append(ast.Constant(isinstance(op, ast.In)))  # nothing is left out
             return [("comparison", list(others))]
         case ast.BoolOp(op=op, values=parts):
             other = ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), parts)
@@ -289,8 +293,8 @@ def _change_call(node: ast.Call, args: list[ast.expr], keywords: list[ast.keywor
 
 
 def _replace_exception(node: ast.Raise) -> Iterator[ast.stmt]:
-    """Another class of exception, which no caller who expects the first one catches; none catches less than
-    BaseException."""
+    """Another class of exception, which no caller who expects the first one catches; there is none for BaseException,
+    whose handlers catch every class."""
     match node.exc:
         case ast.Name(id="BaseException") | ast.Call(func=ast.Name(id="BaseException")):
             return

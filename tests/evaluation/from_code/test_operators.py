@@ -175,3 +175,8 @@ class Algorithm:
     (owner,) = ast.parse(source).body
     found = [m.source for m in build_mutants(owner.body[1], 99, FunctionUse(owner)) if m.operator == "default"]
     assert [each.partition("return ")[2] for each in found] == ["self.usual_method(self.name)"]
+
+
+@pytest.mark.parametrize(("operator", "usual"), [("in", "True"), ("not in", "False")])
+def test_a_membership_that_leaves_nothing_out_is_a_fault(operator, usual):
+    assert f"return {usual}" in list_changed_lines(f"def f(x):\n    return x {operator} (1, 2)\n", "comparison")
