@@ -13,6 +13,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import json
+import linecache
 import os
 import sys
 import types
@@ -56,11 +57,14 @@ def serve(_job: dict[str, Any]) -> None:
     report = _reporter(job.pop("secret"))
     root = job["project"]
     path = str(Path(root) / job["file"])
+    source = job.pop("source")
     try:
-        code = compile(job.pop("source"), path, "exec", dont_inherit=True)
+        code = compile(source, path, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         report({"syntax": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
         return
+    # The file holds the original, whose lines a traceback would show in place of the answer's.
+    linecache.cache[path] = len(source), None, source.splitlines(keepends=True), path
     sys.path[:0] = [str(Path(root) / folder) for folder in job["paths"]]
     sys.meta_path.insert(0, _ReadyFinder({**_codes, path: code}))
     sys.argv[:] = ["pytest"]

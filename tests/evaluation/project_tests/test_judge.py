@@ -227,6 +227,23 @@ def test_where_not_all_tests_ran_the_cause_is_named(sandbox: Sandbox, case: str)
     assert said in result.detail
 
 
+def test_tracebacks_and_inspect_show_the_lines_of_the_answer(sandbox: Sandbox) -> None:
+    module = "def f(x):\n    return x\n\n\ndef fail():\n    raise ValueError('no')  # here\n"
+    test = (
+        "import inspect, traceback\nimport m\n\ndef test_a():\n    try:\n        m.fail()\n"
+        "    except ValueError:\n        assert '# here' in traceback.format_exc()\n"
+        "    assert '# here' in inspect.getsource(m.fail)\n    assert m.f(1) == 1\n"
+    )
+    packed = Packed({"m.py": module, "test_m.py": test}, sandbox)
+    try:
+        longer = "def f(x):\n    y = x\n    if y:\n        pass\n    return y\n"
+        result = packed.judge.judge(longer, packed.spec("m.py", "f", "test_m.py::test_a"))
+    finally:
+        packed.judge.close()
+
+    assert (result.status, result.detail) == (Status.PASSED, "")
+
+
 def test_options_of_plugins_that_are_not_there_are_left_out_and_variables_are_set(sandbox: Sandbox) -> None:
     test = "import os\n\ndef test_a():\n    assert os.environ['SECRET'] == 'x=y'\n"
     packed = Packed({"m.py": "def f():\n    pass\n", "test_m.py": test, "own.py": "LOADED = True\n"}, sandbox)
