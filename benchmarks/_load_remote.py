@@ -71,7 +71,7 @@ class RemoteClient(Client):
             for sample in done.samples
         ]
         run = {"state": "finished", "error": None, "prompt_mode_used": mode, "budget_s": self.body["budget_s"]}
-        return {"run": {**run, "provenance": dict(self.engine.provenance())}, "samples": samples}
+        return {"run": {**run, "provenance": dict(self.engine.get_provenance())}, "samples": samples}
 
 
 def load_engine(target: str) -> RemoteEngine:

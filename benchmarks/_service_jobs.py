@@ -48,11 +48,11 @@ class _Engine:
     def decode(self, tokens: Sequence[int]) -> str:
         return str(tokens)
 
-    def serving_costs(self) -> dict[str, float]:
+    def get_serving_costs(self) -> dict[str, float]:
         """Nothing is measured."""
         return {}
 
-    def provenance(self) -> dict[str, str | int | float | None]:
+    def get_provenance(self) -> dict[str, str | int | float | None]:
         return {"device": "none"}
 
     def count_memory(self) -> dict[ModelSpec | EngineConfig, int]:
@@ -115,7 +115,9 @@ def measure_ms_per_task(database_url: str, folder: Path, tasks: int, rounds: int
     does not count, loads the engine and checks the dataset.
     """
     settings = Settings(_env_file=None, data_dir=folder, database_url=database_url)
-    ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=_load, make_grader=_Grader)
+    ctx = Context(
+        settings, Database(settings.effective_database_url), MemoryBus(), load_engine=_load, make_grader=_Grader
+    )
     migrate.upgrade(ctx.database)
     times = []
     try:

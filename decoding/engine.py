@@ -171,7 +171,7 @@ class Engine:
         check_known(self.target, tokens)
         return decode_tokens(self.target.tokenizer, tokens)
 
-    def provenance(self) -> dict[str, str | int | None]:
+    def get_provenance(self) -> dict[str, str | int | None]:
         """Return the provenance of a figure: models by hash, device, precision and versions."""
         return {
             **collect_provenance(self.target, self.draft, self.head),
@@ -262,9 +262,9 @@ class Engine:
     @property
     def profile_key(self) -> dict[str, str]:
         """What a draft-length profile depends on."""
-        return select_profile_key(self.config, self.provenance())
+        return select_profile_key(self.config, self.get_provenance())
 
-    def serving_costs(self) -> dict[str, float]:
+    def get_serving_costs(self) -> dict[str, float]:
         """Return the seconds of a round and of a prompt token, measured at loading and since.
 
         Costs nothing. A service that admits requests before any was decoded relies on these.
@@ -284,7 +284,7 @@ class Engine:
         self._pool.capture(0 if self.config.drafter == "none" else longest, on_progress)
         for request in list_warm_up_requests(self._drafter):
             self.generate(request)
-        self.provenance()
+        self.get_provenance()
 
     def check_graphs(self) -> None:
         """Compare what graphs compute with forwards without; switch off what differs or fails."""

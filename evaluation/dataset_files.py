@@ -16,7 +16,7 @@ from evaluation.formats.base import LeftOutError, RecordError
 from evaluation.from_code.placing.spec import PlacementError, unpack_placement
 from evaluation.jsonlines import decode_text, parse_objects
 from evaluation.sandbox.crossing import CANONICAL
-from evaluation.source import compile_error, is_definition_of, list_defined_names, parse, parse_open
+from evaluation.source import find_compile_error, is_definition_of, list_defined_names, parse, parse_open
 
 HUMANEVAL_SHA256 = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
 
@@ -120,7 +120,7 @@ def _to_record(task: Task) -> dict[str, Any]:
 def _check_test(task: Task) -> None:
     test = parse(task.test)
     if test is None:
-        raise RecordError(f"field test: does not compile: {compile_error(task.test)}")
+        raise RecordError(f"field test: does not compile: {find_compile_error(task.test)}")
     if "check" not in list_defined_names(test):
         raise RecordError("field test: define check(candidate), which raises where the candidate is wrong")
     uses = (node for node in ast.walk(test) if isinstance(node, ast.Name) and node.id == CANONICAL)
@@ -130,7 +130,7 @@ def _check_test(task: Task) -> None:
 
 
 def _check_task(task: Task) -> None:
-    """Raise RecordError where prompt, test and canonical solution do not fit together as Python."""
+    """Raise RecordError for an unprintable id and where the parts of a Python task do not fit together as a program."""
     if not task.task_id.isprintable():
         raise RecordError("field task_id: holds control characters or line breaks, remove them")
     if task.language != PYTHON:
@@ -145,12 +145,12 @@ def _check_task(task: Task) -> None:
     if task.project_tests is None:  # else `test` is for readers
         _check_test(task)
     if task.suffix is None and parse_open(task.prompt) is None:
-        reason = compile_error(f"{task.prompt}\n    pass\n")
+        reason = find_compile_error(f"{task.prompt}\n    pass\n")
         raise RecordError(f"field prompt: does not compile with a body added: {reason}")
     if not task.canonical_solution:
         return
     program = task.build_program(task.canonical_solution)
-    if reason := compile_error(program):
+    if reason := find_compile_error(program):
         raise RecordError(f"field canonical_solution: does not compile after the prompt: {reason}")
     tree = parse(program)
     if tree is None or not any(is_definition_of(node, task.entry_point) for node in tree.body):

@@ -54,7 +54,7 @@ class Task:
         """What the sandbox runs of a program: the program, or its function in its module."""
         return program if self.module is None else spec.unpack_placement(self.module).build_program(program)
 
-    def as_judged(self) -> Task:
+    def build_judged_task(self) -> Task:
         """The task whose prompt begins the program that is judged."""
         if self.module is not None:
             return replace(self, prompt="", suffix=None, program_prefix=None, entry_point=spec.ENTRY, module=None)
@@ -80,7 +80,7 @@ class Dataset:
     sha256: str
     left_out: tuple[LeftOutTask, ...] = ()
 
-    def task(self, task_id: str) -> Task:
+    def get_task(self, task_id: str) -> Task:
         """The task of that id; DatasetError names the ids that look alike where there is none."""
         for task in self.tasks:
             if task.task_id == task_id:
@@ -91,5 +91,5 @@ class Dataset:
 
     def select(self, task_ids: Collection[str]) -> tuple[Task, ...]:
         """The tasks of these ids in file order; DatasetError on an unknown id."""
-        wanted = {self.task(task_id).task_id for task_id in task_ids}
+        wanted = {self.get_task(task_id).task_id for task_id in task_ids}
         return tuple(task for task in self.tasks if task.task_id in wanted)

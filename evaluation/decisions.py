@@ -86,11 +86,17 @@ class PairBand:
 
     `a` and `b` say which tasks each solves from each of `budgets` (ascending) on, bool `[T, K]`; before the first
     neither solves any. `budgets` must have every one at which a task changes, or an interval misses what happens
-    between. `n_arms` is the number of configurations among which the reader chooses.
+    between. `n_configurations` is the number of configurations among which the reader chooses.
     """
 
     def __init__(
-        self, budgets: Sequence[float], a: Bools, b: Bools, end_s: float, n_arms: int = 2, alpha: float = ALPHA
+        self,
+        budgets: Sequence[float],
+        a: Bools,
+        b: Bools,
+        end_s: float,
+        n_configurations: int = 2,
+        alpha: float = ALPHA,
     ) -> None:
         if a.shape != b.shape or a.shape[1] != len(budgets) or not len(a):
             raise MetricError("decision: give the same tasks and budgets for both runs")
@@ -103,11 +109,11 @@ class PairBand:
         tests = max(count_effective_tests(differences, alpha), LEAST_TESTS)
         # As strict as the exact test also at other levels: one task fewer than it needs does not decide.
         exact = math.sqrt(compute_least_discordant(alpha) - 1)
-        self.two_sided = max(exact, compute_critical_value(alpha / 2, tests * math.comb(max(n_arms, 2), 2)))
-        one_sided = compute_critical_value(alpha, tests * (max(n_arms, 2) - 1))
+        self.two_sided = max(exact, compute_critical_value(alpha / 2, tests * math.comb(max(n_configurations, 2), 2)))
+        one_sided = compute_critical_value(alpha, tests * (max(n_configurations, 2) - 1))
         self._steps = list_decision_steps(end_s)
         counts, places = np.unique(np.stack([self._wins, self._losses]), axis=1, return_inverse=True)
-        limits = score_interval(self.n_tasks, counts[0], counts[1], np.array([[self.two_sided], [one_sided]]))
+        limits = compute_score_interval(self.n_tasks, counts[0], counts[1], np.array([[self.two_sided], [one_sided]]))
         self._limits = tuple(limit[:, places.reshape(-1)] for limit in limits)
 
     def decide(self, budget_s: float, margin: float = MARGIN) -> PairDecision:
@@ -173,17 +179,17 @@ def count_effective_tests(differences: NDArray[np.int8], alpha: float = ALPHA) -
     if not kept.any():
         return 1.0
     standard = (centred[:, kept] / spread[kept]).astype(np.float32)
-    supremum = np.abs(_multipliers(tasks) @ standard).max(axis=1)
+    supremum = np.abs(_draw_multipliers(tasks) @ standard).max(axis=1)
     inside = math.erf(float(np.quantile(supremum, 1 - alpha)) / math.sqrt(2))
     return max(1.0, math.log(1 - alpha) / math.log(inside))
 
 
 @lru_cache(maxsize=8)
-def _multipliers(tasks: int) -> NDArray[np.float32]:
+def _draw_multipliers(tasks: int) -> NDArray[np.float32]:
     return np.random.default_rng(0).standard_normal((RESAMPLES, tasks), dtype=np.float32)
 
 
-def score_interval(n_tasks: int, wins: Ints, losses: Ints, z: float | Floats) -> tuple[Floats, Floats]:
+def compute_score_interval(n_tasks: int, wins: Ints, losses: Ints, z: float | Floats) -> tuple[Floats, Floats]:
     """Interval of a paired difference of shares, `z` standard errors wide: Tango's (Statistics in Medicine 17, 1998).
 
     It inverts the score test, which is McNemar's at 0. It keeps its width where no task differs: 0 of n gives
@@ -199,7 +205,7 @@ def _find_lower_limits(n: int, up: Floats, down: Floats, z: Floats) -> Floats:
     low, high = np.full(up.shape, -1.0), (up - down) / n
     for _ in range(32):
         middle = (low + high) / 2
-        # Of the tasks, the share that is lost with the highest likelihood given the difference.
+        # The maximum-likelihood estimate of the share of lost tasks, given the difference.
         linear = (2 * n - up + down) * middle - up - down
         rest = middle * (1 - middle)
         lost = (np.sqrt(np.maximum(linear**2 + 8 * n * down * rest, 0.0)) - linear) / (4 * n)

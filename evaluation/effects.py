@@ -28,8 +28,8 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, 
 @dataclass(slots=True)
 class Effects:
     """Module-level names that a statement reads (in the bodies of its functions too), binds, and whose objects it may
-    change. `changes_settings`: it sets a limit or a seed. `demonstrates`: it calls the function asked for, waits for
-    input, asserts, or ends the program."""
+    change. `changes_settings`: it sets a limit or a seed. `demonstrates`: it uses the function asked for or a test
+    module, compares `__name__`, waits for input, asserts, or ends the program."""
 
     reads: set[str] = field(default_factory=set)
     binds: set[str] = field(default_factory=set)
@@ -85,10 +85,10 @@ class ProgramEffects:
                 case ast.Compare() if compares_module_name(node):
                     effects.demonstrates = True
                 case ast.Call():
-                    self._call(node, effects)
+                    self._add_call_effects(node, effects)
         return passing
 
-    def _call(self, node: ast.Call, effects: Effects) -> None:
+    def _add_call_effects(self, node: ast.Call, effects: Effects) -> None:
         name = node.func.id if isinstance(node.func, ast.Name) else None
         attribute = node.func.attr if isinstance(node.func, ast.Attribute) else None
         root = find_root_name(node.func)
@@ -155,7 +155,7 @@ def _find_target_names(target: ast.AST) -> set[str]:
 
 
 def find_root_name(node: ast.AST) -> set[str]:
-    """The name that an expression such as a.b[0].c() starts from."""
+    """The name that an expression such as a.b[0].c() starts from, as a set: empty where it starts from no name."""
     while True:
         match node:
             case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=inner):

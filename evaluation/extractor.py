@@ -27,8 +27,9 @@ from evaluation.prompting import Mode
 from evaluation.sandbox.inside.cpu_clock import read_cpu_s
 
 CPU_S = 0.75
-"""CPU time for one answer. Real answers take milliseconds. On the most expensive text extraction's bound of characters
-(MAX_READ) ends it before this limit, so that the speed of the machine does not decide how an answer is read."""
+"""CPU time for one answer. Real answers take milliseconds. Even on the most expensive text, extraction's bound of
+characters (MAX_READ) is met before this limit, so that the speed of the machine does not decide how an answer is
+read."""
 WALL_S = 60.0
 """For a process that waits or was stopped and so uses no CPU time."""
 MEMORY_BYTES = 2**30
@@ -127,7 +128,7 @@ class Extractor:
 
 
 def _strip_unread_fields(task: Task) -> Task:
-    """The task with only the fields that extraction reads; a test only where it is part of the program."""
+    """The task without large fields that extraction does not read; a test stays only as a part of the program."""
     test = "" if task.language == PYTHON else task.test
     return replace(task, test=test, canonical_solution="", source=None, signature=None, cases=())
 

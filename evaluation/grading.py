@@ -40,7 +40,7 @@ class Grader:
                 return self._build_verdict(retry_faults(self._build_attempt(program, task)))
             solution = task.canonical_solution
             reference = task.build_judged_program(task.build_program(solution)) if solution else ""
-            program, task = program if refused else task.build_judged_program(program), task.as_judged()
+            program, task = program if refused else task.build_judged_program(program), task.build_judged_task()
         if refused:
             return self._build_verdict(replace(refused, trust=self._sandbox.build_job(program, task).trust))
         return self._build_verdict(retry_faults(lambda: self._sandbox.judge(program, task, self._limits, reference)))

@@ -31,7 +31,7 @@ def stream_lines(data: bytes, origin: str, error: type[ValueError], too_large: t
             file = gzip.GzipFile(fileobj=file)
         while line := file.readline(MAX_BYTES + 1 - n_bytes):
             if n_bytes + len(line) > MAX_BYTES:
-                raise too_large(f"{origin} decompresses to more than {MAX_BYTES // 2**20} MiB: split it")
+                raise too_large(f"{origin} holds more than {MAX_BYTES // 2**20} MiB uncompressed: split it")
             yield line.removesuffix(b"\n").decode("utf-8" if n_bytes else "utf-8-sig")
             n_bytes += len(line)
     except (OSError, EOFError, zlib.error) as reason:

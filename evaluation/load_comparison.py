@@ -21,7 +21,8 @@ CONFIDENCE = 0.95
 
 
 class PromptTally(NamedTuple):
-    """The requests of one prompt: how many there were, and how many had a right chosen sample in time."""
+    """The requests of one prompt: how many there were, and how many were answered right in time (by the chosen sample,
+    or by any)."""
 
     asked: int
     right: int
@@ -71,8 +72,8 @@ def tally(outcomes: Iterable[tuple[str, bool]]) -> dict[str, PromptTally]:
 def compare_tallies(a: Mapping[str, PromptTally], b: Mapping[str, PromptTally]) -> Difference:
     """A against B over the prompts that both had.
 
-    Agresti and Min's adjusted Wald interval over prompts in place of tasks: the same interval where each prompt was
-    asked for once. Its width is above 0 even where no prompt differs. Raises MetricError where
+    Agresti and Min's adjusted Wald interval with the mean difference of each prompt as one observation; exactly theirs
+    where each prompt was asked for once. Its width is above 0 even where no prompt differs. Raises MetricError where
     they share no prompt.
     """
     prompts = [prompt for prompt in a if prompt in b]

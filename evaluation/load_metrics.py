@@ -76,7 +76,7 @@ class LoadPoint:
     tokens_per_s: float  # until the last answer
     right_in_time: int  # requests whose chosen sample is right within the budget
     right_in_time_per_s: float  # over the window
-    n_given: float | None
+    n_given: float | None  # mean number of samples in an answer
     # for each prompt, in the order in which all rates ask for them: (requests, of these right in time)
     by_prompt: tuple[tuple[int, int], ...]
     lost_to_others: float | None = None  # share of the machine that other programs took meanwhile; None: unknown
@@ -85,9 +85,9 @@ class LoadPoint:
 def build_point(
     asked: Sequence[LoadTestRequest], rate: float | None, budget_s: float, window_s: float, elapsed_s: float
 ) -> LoadPoint:
-    """The figures of the requests that arrived within `window_s` at one rate; all were settled after `elapsed_s`.
+    """The figures of the requests that arrived within `window_s` at one rate.
 
-    Raises MetricError without requests.
+    `elapsed_s` is from the start until the last of them was settled. Raises MetricError without requests.
     """
     if not asked:
         raise MetricError("there are no requests to measure")

@@ -18,8 +18,8 @@ from typing import Literal
 
 import numpy as np
 
-from evaluation.decisions import score_interval
-from evaluation.significance import ALPHA, POWER, count_standard_errors, mcnemar
+from evaluation.decisions import compute_score_interval
+from evaluation.significance import ALPHA, POWER, compute_mcnemar_p, count_standard_errors
 
 AuditVerdict = Literal["equal", "within_noise", "changed", "undecided"]
 Key = tuple[str, int]  # task_id, index of the sample
@@ -32,7 +32,7 @@ POSITIONS = (1, 4, 16, 64, 256)
 MIN_TEXTS = 20  # fewer cannot tell noise from a change
 MIN_DIFFERENCES = 40  # first differences for a statement about the distribution
 LIKELIHOOD_ALPHA = 0.01
-"""The level of the test of the distribution, strict because it alone can say that a server without noise changes it."""
+"""The level of the test of the distribution; strict, because this test alone is enough for the verdict `changed`."""
 _Z95 = NormalDist().inv_cdf(0.975)
 
 
@@ -120,10 +120,10 @@ def audit_decoding(off: tuple[Texts, Texts], on: tuple[Texts, Texts], *, is_gree
     wins, losses = len(clear - clear_noise), len(clear_noise - clear)
     gains = [found.gain for found in changes.values() if found.gain]
     more_likely = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
-    likelihood_p = mcnemar(*more_likely)
+    likelihood_p = compute_mcnemar_p(*more_likely)
     errors = count_standard_errors(POWER, LIKELIHOOD_ALPHA)
     detectable = min(1.0, 0.5 + errors / (2 * math.sqrt(len(gains)))) if gains else 1.0
-    p = mcnemar(wins, losses)
+    p = compute_mcnemar_p(wins, losses)
     verdict, sentence = _judge(
         n_texts=len(keys), n_changed=len(changes), n_clear=len(clear), n_noise=len(noise),
         is_beyond=wins > losses and p < ALPHA, is_greedy=is_greedy, n_likelihoods=len(gains), likelihood_p=likelihood_p,
@@ -204,5 +204,5 @@ def _compare_verdicts(
 
 
 def _compute_interval(n: int, wins: int, losses: int) -> tuple[float, float]:
-    low, high = score_interval(n, np.asarray(wins), np.asarray(losses), _Z95)
+    low, high = compute_score_interval(n, np.asarray(wins), np.asarray(losses), _Z95)
     return float(low), float(high)

@@ -81,7 +81,7 @@ class Curve:
         times, of_first, of_all = zip(*points, strict=True)
         return cls(times, tuple(k / n_tasks for k in of_first), tuple(k / n_tasks for k in of_all))
 
-    def at(self, budget_s: float) -> tuple[float, float]:
+    def get_shares_at(self, budget_s: float) -> tuple[float, float]:
         """(Pass@First, Pass@All) within `budget_s`: of samples with finished_s <= budget_s, without a tolerance."""
         point = bisect_right(self.budgets, budget_s) - 1
         return (self.pass_first[point], self.pass_all[point]) if point >= 0 else (0.0, 0.0)
@@ -96,7 +96,7 @@ class Latency:
     all: float | None  # mean over rows of each row's own time per token
 
 
-def pass_at_k(n: int, c: int, k: int) -> float:
+def compute_pass_at_k(n: int, c: int, k: int) -> float:
     """Unbiased probability that at least one of k samples passes, drawn without replacement from n of which c pass.
 
     1 - C(n - c, k) / C(n, k) (Chen et al., arXiv 2107.03374). Raises MetricError for n < k.
@@ -117,7 +117,7 @@ def compute_mean_pass_at_k(outcomes: Iterable[SampleOutcome], k: int) -> float:
     passed: defaultdict[str, list[bool]] = defaultdict(list)
     for outcome in outcomes:
         passed[outcome.task_id].append(outcome.passed)
-    return float(np.mean([pass_at_k(len(rows), sum(rows), k) for rows in passed.values()]))
+    return float(np.mean([compute_pass_at_k(len(rows), sum(rows), k) for rows in passed.values()]))
 
 
 def compute_wilson_interval(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
@@ -134,7 +134,7 @@ def compute_wilson_interval(k: float, n: float, confidence: float = 0.95) -> tup
     return low if k else 0.0, high if k < n else 1.0
 
 
-def rank_sample(mean_logprob: float | None, index: int) -> tuple[float, int]:
+def build_rank_key(mean_logprob: float | None, index: int) -> tuple[float, int]:
     """The key by which finished samples of a task are ranked, the highest first: that one is the chosen sample.
 
     A higher mean log-probability is better, then a lower index; samples without a log-probability come last.

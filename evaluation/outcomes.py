@@ -96,7 +96,7 @@ class PairedOutcomes:
 
     def _find_chosen(self, logprob: Floats, index: Ints) -> Ints:
         """For each finished sample, which one Pass@First chooses among the samples of its pair finished by then: the
-        last in the order of `metrics.rank_sample`."""
+        last in the order of `metrics.build_rank_key`."""
         n = len(logprob)
         worst_first = np.lexsort((-index, np.nan_to_num(logprob, nan=-math.inf, neginf=-math.inf, posinf=math.inf)))
         rank = np.empty(n, dtype=np.int64)
@@ -119,7 +119,7 @@ class PairedOutcomes:
         """Which run solves which task within the budget by this figure, `[R, T]`."""
         return self.find_passes(budget_s)[figure == "all"]
 
-    def share(self, figure: Figure, budget_s: float, run: int = 0) -> float:
+    def compute_share(self, figure: Figure, budget_s: float, run: int = 0) -> float:
         """The share of the tasks that a run solves within the budget."""
         return float(self.find_solved(figure, budget_s)[run].mean())
 
@@ -167,7 +167,7 @@ class PairedOutcomes:
             return np.full(known.shape, -1)
         return np.where(known, self._order[self._best[last]], -1)
 
-    def curve(self, run: int, end_s: float) -> Curve:
+    def build_curve(self, run: int, end_s: float) -> Curve:
         """The curve of one run up to `end_s` seconds."""
         _, time, state, before = self._find_states(run)
         inside = time <= end_s
@@ -176,22 +176,22 @@ class PairedOutcomes:
         first, every = (row.cumsum() for row in gains)
         return Curve.from_counts(budgets.tolist(), first, every, self.n_tasks, end_s)
 
-    def first_correct(self) -> Floats:
+    def find_first_correct_times(self) -> Floats:
         """Seconds until the first passing sample finished, NaN where none did, `[R, T]`."""
         found = np.full(self.n_runs * self.n_tasks, math.nan)
         pairs, first = np.unique(self._pair[self._passed], return_index=True)
         found[pairs] = self._time[self._passed][first]
         return found.reshape(self.n_runs, self.n_tasks)
 
-    def finish_times(self, run: int) -> Floats:
+    def list_finish_times(self, run: int) -> Floats:
         """When the samples of a run finished, ascending; those that did not are missing."""
         return np.sort(self._time[self._slice(run)])
 
-    def has_finished(self) -> Bools:
+    def find_finished(self) -> Bools:
         """Whether any sample finished, `[R, T]`."""
         return self._find_last(math.inf)[1]
 
-    def latency(self, run: int = 0, among: Bools | None = None) -> Latency:
+    def compute_latency(self, run: int = 0, among: Bools | None = None) -> Latency:
         """Milliseconds per token over the finished samples with tokens of a run, on the tasks in `among` `[T]`."""
         ended = self._slice(run)
         tokens, task = self.columns.n_tokens[self._order[ended]], self._pair[ended] - run * self.n_tasks
@@ -217,9 +217,9 @@ def compute_pass_first(outcomes: Iterable[SampleOutcome], budget_s: float) -> fl
 
     Raises MetricError without samples.
     """
-    return PairedOutcomes.from_samples(outcomes).share("first", budget_s)
+    return PairedOutcomes.from_samples(outcomes).compute_share("first", budget_s)
 
 
 def compute_pass_all(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
     """Share of tasks with a passing sample finished within `budget_s`."""
-    return PairedOutcomes.from_samples(outcomes).share("all", budget_s)
+    return PairedOutcomes.from_samples(outcomes).compute_share("all", budget_s)

@@ -12,19 +12,19 @@ import numpy as np
 from evaluation.decisions import MARGIN, PairBand, PairDecision
 from evaluation.metrics import Curve, compute_wilson_interval
 from evaluation.outcomes import Figure, PairedOutcomes
-from evaluation.significance import ALPHA, mcnemar
+from evaluation.significance import ALPHA, compute_mcnemar_p
 
 Interval = tuple[float, float]
 
 
 class PairedRuns:
-    """Runs up to `end_s` seconds, out of `n_rivals` configurations among which the reader chooses (default: these)."""
+    """Runs up to `end_s` seconds; the reader chooses among `n_configurations` (default: these)."""
 
     def __init__(
-        self, outcomes: PairedOutcomes, end_s: float, n_rivals: int | None = None, alpha: float = ALPHA
+        self, outcomes: PairedOutcomes, end_s: float, n_configurations: int | None = None, alpha: float = ALPHA
     ) -> None:
         self.outcomes, self.end_s, self.alpha = outcomes, end_s, alpha
-        self.n_rivals = n_rivals or outcomes.n_runs
+        self.n_configurations = n_configurations or outcomes.n_runs
         self._bands: dict[tuple[Figure, int, int], PairBand] = {}
 
     @property
@@ -40,7 +40,7 @@ class PairedRuns:
     @property
     def curves(self) -> list[Curve]:
         """The curve of each run up to `end_s`."""
-        return [self.outcomes.curve(run, self.end_s) for run in range(self.outcomes.n_runs)]
+        return [self.outcomes.build_curve(run, self.end_s) for run in range(self.outcomes.n_runs)]
 
     @property
     def first_right_s(self) -> float | None:
@@ -49,30 +49,30 @@ class PairedRuns:
         rises = [b for curve in curves for b, share in zip(curve.budgets, curve.pass_first, strict=True) if share]
         return min(rises, default=None)
 
-    def share(self, figure: Figure, run: int, budget_s: float) -> float:
+    def compute_share(self, figure: Figure, run: int, budget_s: float) -> float:
         """The share of the tasks that a run solves within the budget."""
-        return self.outcomes.share(figure, budget_s, run)
+        return self.outcomes.compute_share(figure, budget_s, run)
 
     def count(self, figure: Figure, run: int, budget_s: float) -> int:
         """How many tasks a run solves within the budget."""
         return int(self.outcomes.find_solved(figure, budget_s)[run].sum())
 
-    def interval(self, figure: Figure, run: int, budget_s: float) -> Interval:
+    def compute_interval(self, figure: Figure, run: int, budget_s: float) -> Interval:
         """Wilson's interval of a run's share."""
         return compute_wilson_interval(self.count(figure, run, budget_s), self.n_tasks)
 
-    def band(self, figure: Figure, a: int, b: int, stretch: Sequence[float] | None = None) -> PairBand:
+    def build_band(self, figure: Figure, a: int, b: int, stretch: Sequence[float] | None = None) -> PairBand:
         """Run `a` against run `b` at all budgets. With `stretch`, the times of each are multiplied by its factor."""
         budgets, *figures = self.outcomes.find_solved_at_changes((a, b), self.end_s, stretch)
         of_a, of_b = figures[figure == "all"]
-        return PairBand(budgets.tolist(), of_a, of_b, self.end_s, self.n_rivals, self.alpha)
+        return PairBand(budgets.tolist(), of_a, of_b, self.end_s, self.n_configurations, self.alpha)
 
     def decide(self, figure: Figure, a: int, b: int, budget_s: float, margin: float = MARGIN) -> PairDecision:
         """Run `a` against run `b` at a budget up to `end_s`. Raises MetricError for a longer one."""
         if a > b:
             return self.decide(figure, b, a, budget_s, margin).reverse()
         if (figure, a, b) not in self._bands:
-            self._bands[figure, a, b] = self.band(figure, a, b)
+            self._bands[figure, a, b] = self.build_band(figure, a, b)
         return self._bands[figure, a, b].decide(budget_s, margin)
 
     def leads_clearly(self, figure: Figure, run: int, budget_s: float) -> bool:
@@ -80,11 +80,11 @@ class PairedRuns:
         others = (other for other in range(self.outcomes.n_runs) if other != run)
         return all(self.decide(figure, run, other, budget_s).is_better for other in others)
 
-    def wins_and_losses(self, figure: Figure, a: int, b: int, budget_s: float) -> tuple[int, int]:
+    def count_wins_and_losses(self, figure: Figure, a: int, b: int, budget_s: float) -> tuple[int, int]:
         """How many tasks run `a` alone solves, and how many run `b` alone does."""
         of_a, of_b = self.outcomes.find_solved(figure, budget_s)[[a, b]]
         return int(np.sum(of_a & ~of_b)), int(np.sum(of_b & ~of_a))
 
     def compute_p(self, figure: Figure, a: int, b: int, budget_s: float) -> float:
         """McNemar's p of run `a` against run `b` at this budget alone."""
-        return mcnemar(*self.wins_and_losses(figure, a, b, budget_s))
+        return compute_mcnemar_p(*self.count_wins_and_losses(figure, a, b, budget_s))

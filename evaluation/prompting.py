@@ -85,7 +85,9 @@ def build_prompt(task: Task, mode: Mode, infill_format: InfillFormat | None = No
     if task.suffix is not None:
         raise PromptError(f"task {task.task_id} has a suffix to be met: use mode infill")
     if mode == "chat":
-        return Prompt(mode, version, None, _build_messages(task), REPLY_PREFIX.format(_choose_fence(task)), CHAT_STOP)
+        return Prompt(
+            mode, version, None, _build_messages(task), REPLY_PREFIX.format(_get_fence_language(task)), CHAT_STOP
+        )
     if mode == "raw":
         messages = list(task.messages) if task.messages is not None else None
         text = task.prompt if messages is None and task.prompt_token_ids is None else None
@@ -97,13 +99,13 @@ def build_prompt(task: Task, mode: Mode, infill_format: InfillFormat | None = No
     return Prompt(mode, version, task.prompt, None, "", _join_stops(stop, task.stop))
 
 
-def _choose_fence(task: Task) -> str:
+def _get_fence_language(task: Task) -> str:
     """The name after the fence of a block in the task's language."""
     return PYTHON if task.language == PYTHON else registry.load_language(task.language).FENCES[0]
 
 
 def is_opening_entry_point(task: Task) -> bool:
-    """Whether the prompt ends inside the function to complete, so that an answer may be its body alone."""
+    """Whether the prompt defines the function to complete, at least its head, so that an answer may be a body alone."""
     tree = parse_open(task.prompt)
     return tree is not None and any(is_definition_of(node, task.entry_point) for node in tree.body)
 
@@ -112,7 +114,10 @@ def _build_messages(task: Task) -> list[dict[str, str]]:
     fence = "````" if "```" in task.prompt else "```"
     instruction = INSTRUCTION.format(registry.LABELS[task.language])
     return [
-        {"role": "user", "content": f"{instruction}\n\n{fence}{_choose_fence(task)}\n{task.prompt.rstrip()}\n{fence}"}
+        {
+            "role": "user",
+            "content": f"{instruction}\n\n{fence}{_get_fence_language(task)}\n{task.prompt.rstrip()}\n{fence}",
+        }
     ]
 
 

@@ -77,7 +77,7 @@ class _Scanner:
 
     text: str
     missed: set[str] = field(default_factory=set)
-    """Ends of long strings that do not occur in the rest of the text."""
+    """Ends of long strings, and fences without an end, that do not occur in the rest of the text."""
 
     def find(self, at: int, tags: tuple[str, ...], *, one_line: bool = False) -> re.Match[str] | None:
         """The first of these tags from `at` on at the level of the answer.

@@ -44,7 +44,7 @@ class Comparison:
 
 
 @lru_cache(maxsize=2**16)
-def mcnemar(wins: int, losses: int) -> float:
+def compute_mcnemar_p(wins: int, losses: int) -> float:
     """Exact two-sided p-value of `wins` against `losses` among the tasks on which two runs differ; 1 for none.
 
     scipy gives the same p, but importing it takes a second.
@@ -67,7 +67,8 @@ def count_upper_tail(n: int, least: int) -> int:
 def compute_least_discordant(alpha: float = ALPHA) -> int:
     """How many tasks must differ, all in favour of one run, for McNemar's p to be below `alpha`: 6 at 5 %.
 
-    No run is shown to be worse than one that solves fewer. p is then 2 * 0.5 ** number of tasks.
+    A run that solves fewer tasks than this cannot be shown to be better than any other. Where all that differ are in
+    favour of one run, p is 2 * 0.5 ** number of tasks.
     """
     if not 0.0 < alpha < 1.0:
         raise MetricError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05")
@@ -108,7 +109,7 @@ def compare_solved(
         losses=losses,
         ties=n - len(wins) - len(losses),
         delta=(len(wins) - len(losses)) / n,
-        p=mcnemar(len(wins), len(losses)),
+        p=compute_mcnemar_p(len(wins), len(losses)),
         alpha=alpha,
         detectable=compute_detectable_difference(n, (len(wins) + len(losses)) / n, alpha=alpha),
     )

@@ -95,7 +95,7 @@ def parse_open(prompt: str) -> ast.Module | None:
     return None
 
 
-def compile_error(source: str) -> str | None:
+def find_compile_error(source: str) -> str | None:
     """The reason why `source` does not compile, in one sentence; None where it compiles."""
     _spend_characters(source)
     try:

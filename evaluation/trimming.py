@@ -13,7 +13,7 @@ import ast
 from evaluation.effects import DEFINITIONS, ProgramEffects, find_names_read
 from evaluation.source import (
     compares_module_name,
-    compile_error,
+    find_compile_error,
     find_definition,
     is_definition_of,
     is_incomplete,
@@ -21,23 +21,25 @@ from evaluation.source import (
 )
 
 MAX_JOINED = 12
-"""Most unindented parts joined to one statement (a string or bracket may continue at column 0)."""
+"""At most this many unindented parts are joined to one statement (a string or bracket may continue at column 0)."""
 
 MAX_PARTS = 400
-"""Most parts of a text that does not parse as a whole; the rest, a model repeating itself, is cut."""
+"""At most this many parts of a text that does not parse as a whole are read; the rest, a model repeating itself, is
+cut."""
 
 _CONTINUES = ("#", ")", "]", "}", "else:", "else ", "elif ", "except:", "except ", "finally:")
 
 
 def trim(source: str, entry_point: str) -> str | None:
-    """`source` without parts that are not Python and without demonstration; None where no entry point is left.
+    """`source` without parts that are not Python and without demonstration; None where what is left does not compile or
+    defines no entry point.
 
     Text that needs no cut is returned unchanged. Nothing is executed.
     """
     if parse(source) is None:
         source = _keep_parsable(source)
     tree = parse(source)
-    if tree is None or compile_error(source) is not None:
+    if tree is None or find_compile_error(source) is not None:
         return None
     binding = [i for i, node in enumerate(tree.body) if is_definition_of(node, entry_point)]
     if not binding:
@@ -121,8 +123,9 @@ def _find_demonstration(body: list[ast.stmt], entry: int, entry_point: str) -> l
     after = body[entry + 1 :]
     if all(isinstance(node, DEFINITIONS) for node in after):
         return dropped
-    program = ProgramEffects(body, entry_point)
-    needed = {entry_point}
+    owner = entry_point.partition(".")[0]  # of a method, the class
+    program = ProgramEffects(body, owner)
+    needed = {owner}
     for node in [*body[: entry + 1], *(node for node in after if isinstance(node, DEFINITIONS))]:
         needed |= find_names_read(node)
     for node in reversed(after):

@@ -32,8 +32,8 @@ class Status(enum.StrEnum):
         member.failure, member.meaning = failure, meaning
         return member
 
-    PASSED = "passed", None, "every assertion of the task's test held"
-    WRONG_ANSWER = "wrong_answer", "wrong_answer", "an assertion of the test failed"
+    PASSED = "passed", None, "the task's test passed, or every case of it"
+    WRONG_ANSWER = "wrong_answer", "wrong_answer", "an assertion of the test failed, or a case has another result"
     EXCEPTION = "exception", "exception", "the program raised an exception during the test"
     SYNTAX_ERROR = "syntax_error", "syntax", "the extracted text is not in the task's language"
     COMPILE_ERROR = "compile_error", "syntax", "the compiler rejects the program"
@@ -78,8 +78,8 @@ class Verdict:
 def classify_failure(status: str, detail: str, finished: bool) -> Failure | None:
     """The class of one judged sample; None for one that passed.
 
-    `status` and `detail` are the verdict's. A sample that the deadline cut off is `not_finished` whatever its
-    fragment did, unless the fragment passed. Raises ValueError for a status that `Status` does not list.
+    `status` and `detail` are the verdict's. A sample that the deadline cut off is `not_finished` whatever its fragment
+    did, unless the fragment passed or the sandbox failed. Raises ValueError for a status that `Status` does not list.
     """
     if status == Status.PASSED:
         return None

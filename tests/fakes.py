@@ -52,14 +52,14 @@ class FakeEngine:
             raise RequestError(f"prompt holds the token id {max(tokens)}: use this model's tokenizer")
         return "".join(map(chr, tokens))
 
-    def provenance(self) -> dict[str, str | int | float | None]:
+    def get_provenance(self) -> dict[str, str | int | float | None]:
         return {"target_sha256": "0" * 64, "device": "fake"}
 
     def calibrate(self) -> Calibration:
         self.calibrations += 1
         return Calibration(0.02, 1e10, 1e12)
 
-    def serving_costs(self) -> dict[str, float]:
+    def get_serving_costs(self) -> dict[str, float]:
         return {"round_s": 0.02, "prompt_token_s": 0.001}
 
     def count_memory(self) -> dict[object, int]:

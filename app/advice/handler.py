@@ -27,7 +27,7 @@ from app.core.context import Context
 from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError, BasslineError, UnavailableError
 from app.core.ports import detect_sandbox
-from app.core.states import OPEN_RUN_STATES, JobState, RunState
+from app.core.states import OPEN_RUN_STATES, BackgroundJobState, RunState
 from app.datasets import from_code
 from app.datasets import service as datasets
 from app.studies import service as studies
@@ -208,7 +208,7 @@ def _run_study(job: BackgroundJob, attempt: JobAttempt, spec: AdviceSpec) -> Stu
         studies.resume(ctx, study_id)
     if not attempt.cursor.get("watched"):
         _save(attempt, watched=True)
-    raise UnfinishedError(JobState.QUEUED, waits=True)
+    raise UnfinishedError(BackgroundJobState.QUEUED, waits=True)
 
 
 def _find_study(ctx: Context, study_id: uuid.UUID) -> Study | None:

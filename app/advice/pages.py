@@ -16,7 +16,7 @@ from app.advice.service import KIND, STEPS, UploadedProject
 from app.advice.study import list_ready_models
 from app.background.jobs import get_job, list_jobs
 from app.core.errors import BadInputError
-from app.core.states import OPEN_JOB_STATES, JobState, Scope
+from app.core.states import OPEN_BACKGROUND_JOB_STATES, BackgroundJobState, Scope
 from app.runs.forms import map_field_error
 from app.runs.quiet import QUIET_LIMIT_S
 from app.studies.analysis import AnalysisCache
@@ -82,8 +82,8 @@ def show(job_id: uuid.UUID) -> str:
     """How far the work on a project is. Raises NotFoundError."""
     job = get_job(get_session(), job_id)
     found, names = service.describe_job(get_session(), job), list(STEPS)
-    reached = len(names) if job.state is JobState.FINISHED else names.index(found.step)
-    is_open = job.state in OPEN_JOB_STATES
+    reached = len(names) if job.state is BackgroundJobState.FINISHED else names.index(found.step)
+    is_open = job.state in OPEN_BACKGROUND_JOB_STATES
     return render_template(
         "advice/show.html", job=job, found=found, steps=STEPS.values(), reached=reached, is_open=is_open
     )

@@ -48,7 +48,7 @@ def _compare_models(study: Study, said: StudyAnalysis) -> TextTable:
     n = len(said.statistics.tasks_common) if said.statistics else 0
     rows = []
     for arm in study.arms:
-        at = curves[arm.name].at(study.budget_s) if arm.name in curves else None
+        at = curves[arm.name].get_shares_at(study.budget_s) if arm.name in curves else None
         shares = ("–", "–") if at is None else tuple(format_share(value, bounds, n) for value, bounds in at)
         state = "dropped" if arm.dropped_at else str(arm.run.state)
         rows.append((ArmName(arm.name), *shares, format_milliseconds(arm.run.measured.ms_per_token_all), state))

@@ -7,7 +7,7 @@ import uuid
 from pydantic import Field
 
 from app.background.api import JobDocument
-from app.core.db.storable import DisplayName, Text
+from app.core.db.storable import DisplayName, InputText
 from app.runs.schemas import QUIET_LIMIT_HELP, QuietLimit
 from app.web.http.schemas import RequestModel, ResponseModel
 
@@ -15,15 +15,19 @@ from app.web.http.schemas import RequestModel, ResponseModel
 class AdviceSpec(RequestModel):
     """A project, how its tests run, and the models to compare over its code."""
 
-    path: Text = Field(
+    path: InputText = Field(
         "", max_length=4096, description="folder of the project, where `bassline serve` runs on your own machine"
     )
-    python: Text = Field("", max_length=4096, description="the interpreter of a project in a folder")
-    requirements: Text = Field(
+    python: InputText = Field("", max_length=4096, description="the interpreter of a project in a folder")
+    requirements: InputText = Field(
         "", max_length=10_000, description="packages that the tests of an uploaded project need, one on each line"
     )
-    tests: Text = Field("python -m pytest -q", max_length=1000, description="command that runs the project's tests")
-    target: Text = Field("", max_length=4096, description="space-separated models; empty: every model in the cache")
+    tests: InputText = Field(
+        "python -m pytest -q", max_length=1000, description="command that runs the project's tests"
+    )
+    target: InputText = Field(
+        "", max_length=4096, description="space-separated models; empty: every model in the cache"
+    )
     budget_s: float = Field(3.0, ge=0.5, le=60, description="seconds per answer")
     n: int = Field(4, ge=1, le=16, description="samples per task")
     minutes: float = Field(30.0, ge=1, le=600, description="approximate total minutes")

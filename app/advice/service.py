@@ -21,7 +21,7 @@ from app.core.db.types import generate_id
 from app.core.errors import BadInputError, NotFoundError
 from app.core.remote.target import is_remote
 from app.core.settings import Settings
-from app.core.states import OPEN_JOB_STATES, JobState, RunState
+from app.core.states import OPEN_BACKGROUND_JOB_STATES, BackgroundJobState, RunState
 from app.datasets import from_code
 from app.language_models.service import require_model
 from app.runs.service import require_allowed_models
@@ -151,11 +151,11 @@ def describe_job(session: Session, job: BackgroundJob) -> AdviceJob:
     step, study_id = job.cursor.get("step", "read"), uuid.UUID(job.arguments["study_id"])
     now: dict[str, object] = {}
     study = find_study_by_id(session, study_id)
-    if step == "study" and job.state in OPEN_JOB_STATES and study is not None:
+    if step == "study" and job.state in OPEN_BACKGROUND_JOB_STATES and study is not None:
         done, total, message = describe_progress(session, study)
         now = {"done": done, "total": total, "message": message}
         if study.state is RunState.RUNNING:
-            now["state"] = JobState.RUNNING  # its row waits for the study
+            now["state"] = BackgroundJobState.RUNNING  # its row waits for the study
     return AdviceJob(
         job=JobDocument.from_row(job, **now),
         step=step,

@@ -7,7 +7,7 @@ from typing import Annotated, Protocol
 from pydantic import AfterValidator, Field, StrictBool
 
 from app.annotations.models import Annotatable
-from app.core.db.storable import Text
+from app.core.db.storable import InputText
 from app.web.http.paging import PageQuery
 from app.web.http.schemas import RequestModel
 
@@ -24,7 +24,7 @@ def _tidy_note(note: str) -> str:
     return note.replace("\r\n", "\n").strip()
 
 
-Note = Annotated[Text, Field(max_length=LONGEST_NOTE), AfterValidator(_tidy_note)]
+Note = Annotated[InputText, Field(max_length=LONGEST_NOTE), AfterValidator(_tidy_note)]
 
 
 class AnnotationChanges(RequestModel):

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from app.background import jobs
 from app.core.context import Context
-from app.core.states import JobState, Scope
+from app.core.states import BackgroundJobState, Scope
 from app.web.http.operations import declare_operation
 from app.web.http.paging import PageQuery, split_rows
 from app.web.http.request_context import get_context, get_session
@@ -28,7 +28,7 @@ class JobDocument(ResponseModel):
     id: uuid.UUID
     kind: str
     subject: str
-    state: JobState
+    state: BackgroundJobState
     done: int
     total: int = Field(description="0 while it is not known")
     message: str
@@ -52,7 +52,7 @@ class JobWithResult(JobDocument):
 class JobQuery(PageQuery):
     """The query of the list."""
 
-    state: JobState | None = None
+    state: BackgroundJobState | None = None
 
 
 class JobPage(ResponseModel):

@@ -16,7 +16,7 @@ from app.core.broker import queues
 from app.core.context import Context
 from app.core.db.database import OUTAGES, begin_short_transaction
 from app.core.lazy_registry import LazyRegistry
-from app.core.states import JobState
+from app.core.states import BackgroundJobState
 
 REPORT_S = 1.0  # between two times at which progress is written that no step stores
 OnProgress = Callable[[int, int, str], object]
@@ -28,7 +28,7 @@ class UnfinishedError(Exception):
     With `waits` the job waits for an event, whose sender calls `send_if_waiting`; the reaper asks now and then.
     """
 
-    def __init__(self, state: JobState, *, waits: bool = False) -> None:
+    def __init__(self, state: BackgroundJobState, *, waits: bool = False) -> None:
         super().__init__(state)
         self.state, self.waits = state, waits
 
@@ -90,12 +90,12 @@ class JobAttempt:
         if self.lease.stop_reason is StopReason.FENCED:
             raise LostClaimError(str(self.job.id))
         if self.lease.stop_reason is StopReason.CANCELLED:
-            raise UnfinishedError(JobState.CANCELLED)
+            raise UnfinishedError(BackgroundJobState.CANCELLED)
         if self.ctx.stopping.is_set() or (within_turn and time.monotonic() >= self._ends_at):
-            raise UnfinishedError(JobState.QUEUED)
+            raise UnfinishedError(BackgroundJobState.QUEUED)
         handler = get_handler(self.job.kind)
         if handler is not None and self._ends_at < math.inf and not handler.is_wanted(self.ctx, self.job):
-            raise UnfinishedError(JobState.CANCELLED)
+            raise UnfinishedError(BackgroundJobState.CANCELLED)
 
     def _store(self, write: Callable[[Session], None] = lambda _: None, **values: Any) -> None:
         def store() -> None:

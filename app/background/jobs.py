@@ -21,10 +21,10 @@ from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
 from app.core.db.clock import build_database_time
-from app.core.db.database import call_after_commit, execute_update, log_failure
+from app.core.db.database import call_after_commit, execute_change, log_failure
 from app.core.db.types import generate_id, get_utc_time
 from app.core.errors import ConflictError, NotFoundError
-from app.core.states import OPEN_JOB_STATES, Failure, JobState
+from app.core.states import OPEN_BACKGROUND_JOB_STATES, BackgroundJobState, Failure
 
 LOST = f"{Failure.WORKER_LOST}: {MAX_ATTEMPTS} workers in a row stopped while they {{}}: see the workers' logs"
 ENDED = "its process has ended: give the command again"
@@ -50,7 +50,7 @@ def open_job(
     input: bytes | None = None,
 ) -> uuid.UUID:
     """The id of an open job. An unfinished one with this key is reopened and resumed."""
-    own = (BackgroundJob.kind == kind, BackgroundJob.key == key, BackgroundJob.state != JobState.FINISHED)
+    own = (BackgroundJob.kind == kind, BackgroundJob.key == key, BackgroundJob.state != BackgroundJobState.FINISHED)
     row = make_job(kind, subject, key=key, arguments=arguments, input=input)
     for _ in range(MAX_ATTEMPTS):
         with contextlib.suppress(IntegrityError), ctx.database.session() as session:
@@ -59,7 +59,7 @@ def open_job(
             if known is None:
                 session.add(row)
                 return row.id
-            if known.state not in OPEN_JOB_STATES:
+            if known.state not in OPEN_BACKGROUND_JOB_STATES:
                 known.input = input if known.input is None else known.input  # an end by cancelling drops it
                 _reopen(known)
             return known.id
@@ -67,17 +67,17 @@ def open_job(
 
 
 def _reopen(job: BackgroundJob) -> None:
-    job.state, job.attempt, job.error, job.enqueued_at = JobState.QUEUED, 0, None, get_utc_time()
+    job.state, job.attempt, job.error, job.enqueued_at = BackgroundJobState.QUEUED, 0, None, get_utc_time()
     job.finished_at = job.cancel_requested_at = None
 
 
 def handle_end(ctx: Context, job: BackgroundJob) -> None:
     """Tells a job's handler that it has ended, after discarding what an unfinished one stored; not if queued."""
     handler = get_handler(job.kind)
-    if handler is None or job.state is JobState.QUEUED:
+    if handler is None or job.state is BackgroundJobState.QUEUED:
         return
     try:
-        if job.state is not JobState.FINISHED:
+        if job.state is not BackgroundJobState.FINISHED:
             handler.discard(ctx, job)
         handler.on_job_end(ctx, job)
     except Exception as error:
@@ -93,21 +93,21 @@ def send(ctx: Context, job: BackgroundJob, queue: str | None) -> None:
 def return_expired(ctx: Context, *conditions: ColumnElement[bool]) -> None:
     """Returns the jobs of lost workers to their queues; after three in a row without a step a job fails."""
     with ctx.database.read() as session:
-        running = select(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING, *conditions)
+        running = select(BackgroundJob).where(BackgroundJob.state == BackgroundJobState.RUNNING, *conditions)
         lost = session.scalars(running.where(has_expired(session, BackgroundJob))).all()
     for job in lost:
         handler = get_handler(job.kind)
-        state, error = JobState.QUEUED, None
+        state, error = BackgroundJobState.QUEUED, None
         if job.cancel_requested_at is not None:
-            state = JobState.CANCELLED
+            state = BackgroundJobState.CANCELLED
         elif job.queue is None:
-            state, error = JobState.FAILED, ENDED
+            state, error = BackgroundJobState.FAILED, ENDED
         elif job.attempt >= MAX_ATTEMPTS:
-            state, error = JobState.FAILED, LOST.format(handler.describe_loss(job) if handler else "did this")
+            state, error = BackgroundJobState.FAILED, LOST.format(handler.describe_loss(job) if handler else "did this")
         values: dict[str, Any] = {"state": state, "error": error, "enqueued_at": None}
-        if state is not JobState.QUEUED:
+        if state is not BackgroundJobState.QUEUED:
             values["finished_at"] = get_utc_time()
-        if state is JobState.CANCELLED:
+        if state is BackgroundJobState.CANCELLED:
             values["input"] = None
         with ctx.database.session() as session:
             returned = take_back(session, job, **values)
@@ -130,19 +130,25 @@ def return_jobs_of_dead_processes(ctx: Context) -> None:
 def resend_messages(ctx: Context, silence: dt.timedelta) -> None:
     """Sends messages that may be lost again: of jobs that wait and were last sent one before `silence`."""
     unsent = or_(BackgroundJob.enqueued_at.is_(None), BackgroundJob.enqueued_at < get_utc_time() - silence)
-    waiting = select(BackgroundJob).where(BackgroundJob.state == JobState.QUEUED, BackgroundJob.queue.is_not(None))
+    waiting = select(BackgroundJob).where(
+        BackgroundJob.state == BackgroundJobState.QUEUED, BackgroundJob.queue.is_not(None)
+    )
     with ctx.database.read() as session:
         jobs = session.scalars(waiting.where(unsent).order_by(BackgroundJob.priority.desc(), BackgroundJob.id)).all()
     for job in jobs:
         with ctx.database.session() as session:
-            same = (BackgroundJob.id == job.id, BackgroundJob.state == JobState.QUEUED)
-            if execute_update(session, update(BackgroundJob).where(*same).values(enqueued_at=get_utc_time())):
+            same = (BackgroundJob.id == job.id, BackgroundJob.state == BackgroundJobState.QUEUED)
+            if execute_change(session, update(BackgroundJob).where(*same).values(enqueued_at=get_utc_time())):
                 call_after_commit(session, send, ctx, job, job.queue)
 
 
 def send_if_waiting(ctx: Context, key: str) -> None:
     """Sends the message of the job with this key, if it waits for what has just happened."""
-    waiting = (BackgroundJob.key == key, BackgroundJob.state == JobState.QUEUED, BackgroundJob.queue.is_not(None))
+    waiting = (
+        BackgroundJob.key == key,
+        BackgroundJob.state == BackgroundJobState.QUEUED,
+        BackgroundJob.queue.is_not(None),
+    )
     with ctx.database.read() as session:
         jobs = session.scalars(select(BackgroundJob).where(*waiting)).all()
     for job in jobs:
@@ -151,7 +157,7 @@ def send_if_waiting(ctx: Context, key: str) -> None:
 
 def list_jobs(
     session: Session,
-    state: JobState | None = None,
+    state: BackgroundJobState | None = None,
     *,
     kind: str | None = None,
     limit: int,
@@ -180,12 +186,12 @@ def cancel(ctx: Context, job_id: uuid.UUID) -> None:
     """Ends a job: at once where it waits, else after its step. Raises NotFoundError, ConflictError if it has ended."""
     with ctx.database.session() as session:
         job = get_job(session, job_id)
-        if job.state not in OPEN_JOB_STATES:
+        if job.state not in OPEN_BACKGROUND_JOB_STATES:
             raise ConflictError(f"the job is {job.state}: only a queued or running one can be cancelled")
-        waits = (BackgroundJob.id == job_id, BackgroundJob.state == JobState.QUEUED)
+        waits = (BackgroundJob.id == job_id, BackgroundJob.state == BackgroundJobState.QUEUED)
         now = get_utc_time()
-        ended = {"state": JobState.CANCELLED, "finished_at": now, "input": None}
-        if not execute_update(session, update(BackgroundJob).where(*waits).values(ended)):
+        ended = {"state": BackgroundJobState.CANCELLED, "finished_at": now, "input": None}
+        if not execute_change(session, update(BackgroundJob).where(*waits).values(ended)):
             session.execute(update(BackgroundJob).where(BackgroundJob.id == job_id).values(cancel_requested_at=now))
             return
     with ctx.database.read() as session:
@@ -196,7 +202,7 @@ def retry(ctx: Context, job_id: uuid.UUID) -> None:
     """Opens a job again that failed or was cancelled: it goes on where it was. Raises NotFoundError, ConflictError."""
     with ctx.database.session() as session:
         job = get_job(session, job_id)
-        if job.state not in (JobState.FAILED, JobState.CANCELLED):
+        if job.state not in (BackgroundJobState.FAILED, BackgroundJobState.CANCELLED):
             raise ConflictError(f"the job is {job.state}: only one that failed or was cancelled can be retried")
         handler = get_handler(job.kind)
         if handler is None or job.queue is None:

@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from app.background.models import Leased
 from app.core.context import Context
 from app.core.db.clock import build_database_time
-from app.core.db.database import OUTAGES, execute_update, summarize_error
+from app.core.db.database import OUTAGES, execute_change, summarize_error
 from app.core.db.threads import RepeatingThread
 from app.core.db.types import generate_id
 
@@ -58,7 +58,7 @@ class RowClaim:
     def write(self, session: Session, **values: Any) -> None:
         """Changes columns. Raises LostClaimError, which rolls the unit of work back."""
         mine = update(self.table).where(self.table.id == self.row_id, self.table.fence == self.fence)
-        if not execute_update(session, mine.values(values)):
+        if not execute_change(session, mine.values(values)):
             raise LostClaimError(str(self.row_id))
 
     def release(self, session: Session, **values: Any) -> None:
@@ -96,7 +96,7 @@ def take_back(session: Session, row: Leased, **values: Any) -> bool:
     """Frees a row whose lease had expired when it was read. False if its worker, or another reaper, was faster."""
     table = type(row)
     unchanged = (table.id == row.id, table.fence.is_not_distinct_from(row.fence), table.lease_until == row.lease_until)
-    return execute_update(session, update(table).where(*unchanged).values(fence=None, lease_until=None, **values))
+    return execute_change(session, update(table).where(*unchanged).values(fence=None, lease_until=None, **values))
 
 
 class Lease:

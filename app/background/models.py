@@ -10,7 +10,7 @@ from sqlalchemy import Index, LargeBinary, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.core.db.types import Base, Identified, build_text_enum, get_utc_time
-from app.core.states import JobState
+from app.core.states import BackgroundJobState
 
 OPEN = "state IN ('queued', 'running')"
 
@@ -44,7 +44,9 @@ class BackgroundJob(Leased, Base):
     key: Mapped[str | None] = mapped_column(String(300))  # equal for equal work
     queue: Mapped[str | None] = mapped_column(String(40))  # where its messages go; None: no other process can do it
     priority: Mapped[int] = mapped_column(default=0)  # the highest is sent first
-    state: Mapped[JobState] = mapped_column(build_text_enum(JobState, "state"), default=JobState.QUEUED)
+    state: Mapped[BackgroundJobState] = mapped_column(
+        build_text_enum(BackgroundJobState, "state"), default=BackgroundJobState.QUEUED
+    )
     done: Mapped[int] = mapped_column(default=0)
     total: Mapped[int] = mapped_column(default=0)
     message: Mapped[str] = mapped_column(Text, default="")

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 from app.background import jobs
 from app.core.context import Context
 from app.core.errors import ConflictError
-from app.core.states import OPEN_JOB_STATES, Scope
+from app.core.states import OPEN_BACKGROUND_JOB_STATES, Scope
 from app.web.http.request_context import get_context
 from app.web.http.security import require_scope
 
@@ -50,4 +50,4 @@ def _change(job_id: uuid.UUID, change: Callable[[Context, uuid.UUID], None]) -> 
 def _render_jobs(fault: str = "") -> str:
     with get_context().database.read() as fresh:
         rows = jobs.list_jobs(fresh, limit=SHOWN)
-    return render_template("background/index.html", rows=rows, fault=fault, open_states=OPEN_JOB_STATES)
+    return render_template("background/index.html", rows=rows, fault=fault, open_states=OPEN_BACKGROUND_JOB_STATES)

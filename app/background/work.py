@@ -25,7 +25,7 @@ from app.core.context import Context
 from app.core.db.database import OUTAGES, call_after_commit, log_failure, summarize_error
 from app.core.db.types import get_utc_time
 from app.core.errors import BasslineError, CancelledError, ConflictError, UnavailableError
-from app.core.states import JobState
+from app.core.states import BackgroundJobState
 
 JOB_TURN_S = 60.0  # after which other work of this worker goes before the rest of a job
 
@@ -48,8 +48,10 @@ def hold_job(
     """
     return_expired(ctx, BackgroundJob.id == job_id)
     started_at = func.coalesce(BackgroundJob.started_at, get_utc_time())
-    waits = BackgroundJob.state == JobState.QUEUED
-    row_claim = claim_row(ctx, BackgroundJob, job_id, waits, state=JobState.RUNNING, started_at=started_at, error=None)
+    waits = BackgroundJob.state == BackgroundJobState.QUEUED
+    row_claim = claim_row(
+        ctx, BackgroundJob, job_id, waits, state=BackgroundJobState.RUNNING, started_at=started_at, error=None
+    )
     if row_claim is None:
         raise LostClaimError(str(job_id))
     with ctx.database.read() as session:
@@ -59,23 +61,25 @@ def hold_job(
     try:
         yield attempt
         with attempt.suppress_lost_claim():
-            attempt.lease.store(lambda: _end_attempt(attempt, JobState.FINISHED, result=attempt.result))
+            attempt.lease.store(lambda: _end_attempt(attempt, BackgroundJobState.FINISHED, result=attempt.result))
     except (LostClaimError, *OUTAGES):
         raise
     except UnfinishedError as error:
         _end_attempt(attempt, error.state, waits=error.waits)
-        if error.state is JobState.CANCELLED:
+        if error.state is BackgroundJobState.CANCELLED:
             raise CancelledError("the job was cancelled") from None
         raise
     except KeyboardInterrupt:
-        _end_attempt(attempt, JobState.CANCELLED)
+        _end_attempt(attempt, BackgroundJobState.CANCELLED)
         raise
     except BasslineError as error:
-        _end_attempt(attempt, JobState.FAILED, error=str(error), input=None)
+        _end_attempt(attempt, BackgroundJobState.FAILED, error=str(error), input=None)
         raise
     except Exception as error:
         is_last = row_claim.attempt >= MAX_ATTEMPTS or job.queue is None
-        _end_attempt(attempt, JobState.FAILED if is_last else JobState.QUEUED, error=summarize_error(error))
+        _end_attempt(
+            attempt, BackgroundJobState.FAILED if is_last else BackgroundJobState.QUEUED, error=summarize_error(error)
+        )
         raise
     finally:
         attempt.lease.end()
@@ -86,22 +90,22 @@ def _find_stop(job_id: uuid.UUID, session: Session) -> StopReason | None:
     return StopReason.FENCED if found is None else StopReason.CANCELLED if found[0] is not None else None
 
 
-def _end_attempt(attempt: JobAttempt, state: JobState, *, waits: bool = False, **values: Any) -> None:
+def _end_attempt(attempt: JobAttempt, state: BackgroundJobState, *, waits: bool = False, **values: Any) -> None:
     """Ends the attempt. Raises LostClaimError, and nothing is stored."""
     ctx, job = attempt.ctx, attempt.job
     if waits:
         values["attempt"] = 0  # nothing has failed
-    if state is not JobState.QUEUED:
+    if state is not BackgroundJobState.QUEUED:
         values["finished_at"] = get_utc_time()
-    if state in (JobState.FINISHED, JobState.CANCELLED):
+    if state in (BackgroundJobState.FINISHED, BackgroundJobState.CANCELLED):
         values["input"] = None
     # At the end of the process no message is sent: the next start does it.
     sent_at = None if ctx.stopping.is_set() else get_utc_time()
     with ctx.database.session() as session:
         attempt.lease.row_claim.release(session, state=state, enqueued_at=sent_at, **attempt.progress, **values)
-        if state is JobState.FINISHED:
+        if state is BackgroundJobState.FINISHED:
             attempt.on_finish(session)
-        if state is JobState.QUEUED and sent_at is not None and not waits:
+        if state is BackgroundJobState.QUEUED and sent_at is not None and not waits:
             call_after_commit(session, send, ctx, job, queues.EXEC if job.queue else None)  # behind the work that waits
     job.state, job.error = state, values.get("error")
     handler = get_handler(job.kind)

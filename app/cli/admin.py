@@ -56,7 +56,7 @@ def upgrade() -> None:
     ctx = make_context()
     migrate.upgrade(ctx.database)
     done = f"the database is at schema {migrate.get_current_revision(ctx.database)}"
-    if observability.is_for_log_store():  # the service `migrate` of the stack
+    if observability.must_write_json_lines():  # the service `migrate` of the stack
         observability.write_line(done)
     else:
         echo(done)

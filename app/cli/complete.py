@@ -23,7 +23,7 @@ from app.runs.event_stream import follow_events
 from app.runs.models import RunTask
 from app.runs.repository import get_run, load_tasks_with_samples
 from evaluation.datasets import PYTHON
-from evaluation.metrics import rank_sample
+from evaluation.metrics import build_rank_key
 
 SAMPLE_FIELDS = ("index", "finish_reason", "elapsed_s", "n_tokens", "text")
 DEFAULT_TARGET = "qwen2.5-coder-0.5b"
@@ -94,7 +94,7 @@ def _print_sample(console: Console, index: int, finish_reason: str, elapsed_s: f
 
 
 def _print_summary(console: Console, task: RunTask) -> None:
-    ranked = sorted(task.samples, key=lambda s: rank_sample(s.mean_logprob, s.index), reverse=True)
+    ranked = sorted(task.samples, key=lambda s: build_rank_key(s.mean_logprob, s.index), reverse=True)
     rows = [
         (
             f"sample {s.index}",

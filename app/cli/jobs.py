@@ -16,7 +16,7 @@ from app.cli import common
 from app.core.context import Context
 from app.core.db.references import find_id_range
 from app.core.errors import BadInputError
-from app.core.states import JobState
+from app.core.states import BackgroundJobState
 from app.core.terminal import echo
 
 id_argument = click.argument("reference", metavar="ID")
@@ -32,7 +32,7 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--state", type=common.SuggestingChoice(list(JobState)), help="only jobs in this state")
+@click.option("--state", type=common.SuggestingChoice(list(BackgroundJobState)), help="only jobs in this state")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @common.json_option
 def list_(state: str | None, limit: int, json_file: str | None) -> None:
@@ -42,7 +42,7 @@ def list_(state: str | None, limit: int, json_file: str | None) -> None:
         bassline jobs list --state failed
     """
     with common.open_context().database.read() as session:
-        found = background.list_jobs(session, JobState(state) if state else None, limit=limit)
+        found = background.list_jobs(session, BackgroundJobState(state) if state else None, limit=limit)
     common.write_json(json_file, [JobDocument.from_row(job).model_dump(mode="json") for job in found])
     rows = [(str(j.id), j.kind, j.subject, j.state, f"{j.done}/{j.total}", j.error or j.message) for j in found]
     common.print_list(json_file, ("id", "kind", "subject", "state", "done", ""), rows, "No jobs.")

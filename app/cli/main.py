@@ -60,7 +60,7 @@ class CommandError(click.ClickException):
         """Writes the sentence for people, or as a line of the log."""
         from app.core import observability  # noqa: PLC0415
 
-        if observability.is_for_log_store():
+        if observability.must_write_json_lines():
             observability.write_line(self.format_message(), self._level)
         else:
             super().show(file)

@@ -151,7 +151,9 @@ def explain_withheld_verdict(
             f"the result depends on time, the runs were not measured in turn, and how busy the machine was is not "
             f"known of {' and of '.join(names)}. {REMEDY}"
         )
-    again = overlay.paired_runs.band(figure, winner, loser, (factor, 1.0)).decide(decision.budget_s, decision.margin)
+    again = overlay.paired_runs.build_band(figure, winner, loser, (factor, 1.0)).decide(
+        decision.budget_s, decision.margin
+    )
     if again.is_better:
         return None
     n = len(overlay.task_ids)

@@ -104,7 +104,7 @@ def list_signs(rows: Sequence[MatrixRow]) -> list[VerdictSign]:
 
 def _build_rows(overlay: Overlay, budget_s: float) -> list[MatrixRow]:
     outcomes = overlay.paired_runs.outcomes
-    arrays = (*outcomes.find_passes(budget_s), outcomes.find_chosen(budget_s), outcomes.first_correct())
+    arrays = (*outcomes.find_passes(budget_s), outcomes.find_chosen(budget_s), outcomes.find_first_correct_times())
     by_task = zip(*(array.T.tolist() for array in arrays), strict=True)
     return [
         MatrixRow(task_id=task_id, cells=[_build_cell(overlay, *parts) for parts in zip(*of_task, strict=True)])

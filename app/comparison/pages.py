@@ -39,7 +39,9 @@ def compute_curves(overlay: Overlay, numbers: Mapping[uuid.UUID, int]) -> list[L
     colours = assign_series([numbers[run.id] for run in overlay.runs])
     parts = zip(overlay.letters, overlay.labels, colours, overlay.runs, strict=True)
     return [
-        LineCurve(f"line-{letter}", letter, label, colour, overlay.paired_runs.outcomes.curve(place, run.budget_s))
+        LineCurve(
+            f"line-{letter}", letter, label, colour, overlay.paired_runs.outcomes.build_curve(place, run.budget_s)
+        )
         for place, (letter, label, colour, run) in enumerate(parts)
     ]
 

@@ -24,7 +24,7 @@ from app.web.http.schemas import ResponseModel
 from app.web.ui.units import format_count, format_percent, format_points, format_seconds, format_unsigned_points
 from evaluation.decisions import MARGIN, PairDecision, PairVerdict
 from evaluation.outcomes import FIGURES, Figure
-from evaluation.significance import ALPHA, Comparison, compare_solved, compute_least_discordant, mcnemar
+from evaluation.significance import ALPHA, Comparison, compare_solved, compute_least_discordant, compute_mcnemar_p
 
 
 class Conclusion(ResponseModel):
@@ -124,8 +124,8 @@ def _find_lack_of_power(first: Comparison) -> str | None:
         return None
     return (
         f"A solves {solved} of {format_count(first.n_tasks, 'task')}: even if B lost all of them, p would be "
-        f"{mcnemar(0, solved):.3f}. For a loss to be seen at {first.alpha:g}, A must solve at least {needed}: "
-        "evaluate more tasks or more samples per task, give a larger budget, or test at a larger alpha."
+        f"{compute_mcnemar_p(0, solved):.3f}. For a loss to be seen at {first.alpha:g}, A must solve at least "
+        f"{needed}: evaluate more tasks or more samples per task, give a larger budget, or test at a larger alpha."
     )
 
 

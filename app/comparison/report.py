@@ -58,7 +58,7 @@ def build_budgets_table(compared: RunComparison) -> TextTable:
     rows = []
     for budget in list_named_budgets(compared.overlay.max_budget_s):
         decision = runs.decide("first", 1, 0, budget)
-        shares = (format_percent(runs.share("first", run, budget), n) for run in range(2))
+        shares = (format_percent(runs.compute_share("first", run, budget), n) for run in range(2))
         limits = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
         rows.append((format_exact_seconds(budget), *shares, format_points(decision.difference, n), limits))
     return TextTable(

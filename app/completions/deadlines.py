@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from app.completions.models import CompletionRun
 from app.core.context import Context
 from app.core.db.clock import build_database_time, clamp_end_to_start, read_database_time
-from app.core.db.database import call_after_commit, execute_update
+from app.core.db.database import call_after_commit, execute_change
 from app.core.db.types import generate_id, get_utc_time
 from app.core.states import OPEN_RUN_STATES, UNDECODED_TASK_STATES, Failure, RunState, TaskState
 from app.jobs.work.live_updates import publish_task_change
@@ -194,7 +194,7 @@ def _end_if_unchanged(
     """Ends the job with these values if its state and its fence are as they were read; returns whether they were."""
     released = {"fence": None, "lease_until": None, "finished_at": clamp_end_to_start(RunTask.started_at, now)}
     unchanged = update(RunTask).where(RunTask.id == row.id, RunTask.state == row.state, is_owned)
-    return execute_update(session, unchanged.values(released | values))
+    return execute_change(session, unchanged.values(released | values))
 
 
 def _publish_end_after_commit(

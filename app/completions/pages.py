@@ -12,7 +12,7 @@ from app.completions.lanes import CompletionView
 from app.completions.schemas import CompletionSpec
 from app.core.errors import BadInputError, NotFoundError
 from app.core.events import event_types
-from app.core.events.bus import FIRST
+from app.core.events.bus import BEFORE_FIRST
 from app.core.events.texts import TextAssembler
 from app.core.states import Scope
 from app.runs.forms import map_field_error, parse_form
@@ -68,7 +68,7 @@ def answer(run_id: uuid.UUID, index: int) -> str:
     """The answer of a sample that has finished while others are still decoded. Raises NotFoundError."""
     run = lanes.require_completion(get_session(), run_id)
     texts = TextAssembler()
-    events = [texts.expand(event) for event in get_context().bus.read(run_id, FIRST, 0)]
+    events = [texts.expand(event) for event in get_context().bus.read(run_id, BEFORE_FIRST, 0)]
     for event in reversed([event for event in events if event is not None]):
         for sample in event.data["samples"] if event.type == event_types.TEXT else ():
             if sample["index"] == index and sample["finish_reason"] in FINISHED_REASONS:

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from app.core.db.storable import Text
+from app.core.db.storable import InputText
 from app.core.errors import BadInputError
 from app.runs.schemas import MAX_N, DecodingSpec, PromptModeOption
 from evaluation.datasets import PYTHON
@@ -18,11 +18,13 @@ MAX_CHARACTERS = 200_000
 class CompletionSpec(DecodingSpec):
     """One prompt, n samples, a budget; with a test, each sample is judged. The body of POST /api/v1/complete."""
 
-    prompt: Text = Field(min_length=1, max_length=MAX_CHARACTERS, description="code to continue, sent byte for byte")
-    test: Text = Field("", max_length=MAX_CHARACTERS, description="asserts, or HumanEval's def check(candidate)")
-    entry_point: Text = Field("", max_length=200, description="function under test; empty: the prompt's last")
-    language: Text = Field(PYTHON, max_length=30, description=f"of the prompt: {', '.join(registry.LABELS)}")
-    suffix: Text | None = Field(None, max_length=MAX_CHARACTERS, description="what follows the gap, for infilling")
+    prompt: InputText = Field(
+        min_length=1, max_length=MAX_CHARACTERS, description="code to continue, sent byte for byte"
+    )
+    test: InputText = Field("", max_length=MAX_CHARACTERS, description="asserts, or HumanEval's def check(candidate)")
+    entry_point: InputText = Field("", max_length=200, description="function under test; empty: the prompt's last")
+    language: InputText = Field(PYTHON, max_length=30, description=f"of the prompt: {', '.join(registry.LABELS)}")
+    suffix: InputText | None = Field(None, max_length=MAX_CHARACTERS, description="what follows the gap, for infilling")
     prompt_mode: PromptModeOption = "completion"
     n_min: int | None = Field(
         None, ge=1, le=MAX_N, description="samples that are enough while the service is short of time; empty: n"

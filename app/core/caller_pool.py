@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-SHARES = 3  # the fewest callers that can fill all places
+SHARES = 3  # one caller holds at most one place in so many
 
 
 class CallerPool:

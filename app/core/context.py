@@ -22,7 +22,7 @@ from app.core.settings import WEB_DOWNLOADS, Settings, load_settings
 from app.core.states import WorkStep
 from decoding.models import trusted_code
 
-CACHE_DIR = "BASSLINE_CACHE_DIR"
+CACHE_DIR_VARIABLE = "BASSLINE_CACHE_DIR"
 
 
 @dataclass(slots=True)
@@ -66,14 +66,14 @@ def make_context(settings: Settings | None = None) -> Context:
     """A context from the settings of this process; connects to nothing yet."""
     settings = settings or load_settings()
     if settings.cache_dir is not None:
-        os.environ[CACHE_DIR] = str(settings.cache_dir)  # decoding/ reads it there and knows no settings
+        os.environ[CACHE_DIR_VARIABLE] = str(settings.cache_dir)  # decoding/ reads it there and knows no settings
     if settings.trusted_code:
         os.environ[trusted_code.VARIABLE] = settings.trusted_code
-    database = Database(settings.database)
+    database = Database(settings.effective_database_url)
     grader = functools.partial(
         ports.SandboxGrader, settings.packages, functools.partial(read_project_archive, database)
     )
-    return Context(settings, database, create_event_bus(settings.events), make_grader=grader)
+    return Context(settings, database, create_event_bus(settings.effective_events_url), make_grader=grader)
 
 
 _current: list[Context] = []

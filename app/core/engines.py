@@ -35,7 +35,7 @@ class EnginePool:
     """Engines by thread and configuration. What any thread holds or loads can be read by all (the workers table).
 
     Before an engine is loaded, and once its size is known, others are dropped until it fits: least recently used
-    first, but never one that another thread works with. A needed engine is always loaded. Each thread has engines of
+    first, but never the one that another thread got last. A needed engine is always loaded. Each thread has engines of
     its own, because an engine decodes for one caller at a time; weights are shared by the whole process.
     """
 
@@ -43,7 +43,8 @@ class EnginePool:
         self._memory = memory
         self._lock = threading.Lock()
         self._slots: list[EngineSlot] = []  # least recently used first
-        self._in_use: dict[int, EngineConfig] = {}  # by thread
+        # By thread, what it got last, which counts as in use until the thread gets another or calls drop().
+        self._in_use: dict[int, EngineConfig] = {}
         self._sizes: dict[EngineConfig, Mapping[Any, int]] = {}  # of all engines ever loaded
         self._proven_limit: int | None = None  # the bytes in memory when there was no room for more
 
@@ -70,7 +71,7 @@ class EnginePool:
             sizes = self._sizes | {slot.config: slot.parts for slot in self._slots if slot.engine is not None}
         parts = {config: sizes.get(config) or self._memory.estimate_parts(config) for config in configs}
         known = {config: each for config, each in parts.items() if each}
-        return all(_sum_memory(known.values()) <= self._limit(config) for config in known)
+        return all(_sum_memory(known.values()) <= self._compute_limit(config) for config in known)
 
     def drop(self) -> None:
         """Forgets this thread's engines, so that their memory can be used."""
@@ -86,7 +87,7 @@ class EnginePool:
             return None
         config, engine = engines[0]
         targets = list(dict.fromkeys(each.target for each, _ in engines))
-        return targets, str(engine.provenance().get("device") or config.device)
+        return targets, str(engine.get_provenance().get("device") or config.device)
 
     def get_loading_target(self) -> str | None:
         """The target that some thread of this process is loading, or None."""
@@ -113,7 +114,7 @@ class EnginePool:
                 expected = self._memory.estimate_parts(new.config)
                 new.expected = expected or {}
                 # Beside an engine of unknown size all others may be too much.
-                self._make_room(new, 0 if expected is None else self._limit(new.config))
+                self._make_room(new, 0 if expected is None else self._compute_limit(new.config))
             engine = self._load_or_retry(new, load)
         except BaseException:
             with self._lock:
@@ -123,7 +124,7 @@ class EnginePool:
             new.engine = engine
             self._sizes[new.config] = new.parts
         if self._sum_other_bytes(new):
-            self._make_room(new, self._limit(new.config))
+            self._make_room(new, self._compute_limit(new.config))
         return engine
 
     def _load_or_retry(self, new: EngineSlot, load: Callable[[], Engine]) -> Engine:
@@ -143,8 +144,8 @@ class EnginePool:
         with self._lock:
             return _sum_memory(slot.parts for slot in self._slots if slot is not new)
 
-    def _limit(self, config: EngineConfig) -> int:
-        limit = self._memory.limit(config)
+    def _compute_limit(self, config: EngineConfig) -> int:
+        limit = self._memory.compute_limit(config)
         return limit if self._proven_limit is None else min(limit, self._proven_limit)
 
     def _make_room(self, new: EngineSlot, limit: int) -> bool:

@@ -60,7 +60,10 @@ class UnavailableError(BasslineError):
 
 
 class BusyError(UnavailableError):
-    """Too many of these are open at once; the same request succeeds a little later."""
+    """There is no room for this request now: too many are open, or no worker took it in time.
+
+    The same request may succeed a little later.
+    """
 
     code = "busy"
 

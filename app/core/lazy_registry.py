@@ -19,7 +19,7 @@ class LazyRegistry(Generic[T]):
         self._lock = threading.Lock()
 
     def register(self, load: Callable[[], Sequence[T]]) -> None:
-        """Makes what `load` returns the objects of this process; it is called when one is needed."""
+        """Sets the function that returns this process's objects. It is called on first use; register before that."""
         self._load = load
 
     def get_all(self) -> Mapping[str, T]:

@@ -42,7 +42,8 @@ def configure(settings: Settings) -> None:
     else:
         plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
         last += [structlog.processors.format_exc_info, hide_secrets, escape_event, plain]
-    # Celery configures loggers again that already have their own output: a line must not be nested in another.
+    # Celery's worker may call this again after `redirect_stdio_to_log`: written to that stream, each line would be
+    # wrapped in another.
     handler = logging.StreamHandler(sys.__stderr__ if isinstance(sys.stderr, _LogStream) else sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
     root = logging.getLogger()
@@ -68,7 +69,7 @@ def redirect_stdio_to_log(settings: Settings) -> None:
     threading.excepthook = lambda found: _log_exception(found.exc_type, found.exc_value, found.exc_traceback)
 
 
-def is_for_log_store() -> bool:
+def must_write_json_lines() -> bool:
     """Whether a sentence for people must be a line of the log: nobody sits at a terminal, and logs are JSON."""
     try:
         form: str | None = load_settings().log_format
@@ -89,12 +90,26 @@ def write_line(text: str, level: str = "info") -> None:
 
 
 class _LogStream(io.TextIOBase):
-    """Replaces stdout and stderr: each printed line becomes a line of the log."""
+    """Replaces stdout and stderr: each line becomes a line of the log once it has ended, or is flushed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open_line = threading.local()  # its `text`: what the thread has written since its last line break
 
     def write(self, text: str) -> int:
-        for line in filter(str.strip, text.splitlines()):
-            write_line(line, "warning")
+        # The mark is no line break, so it ends the last piece, which is the open line.
+        *lines, rest = f"{getattr(self._open_line, 'text', '')}{text}.".splitlines()
+        self._open_line.text = rest[:-1]
+        self._write_lines(lines)
         return len(text)
+
+    def flush(self) -> None:
+        rest, self._open_line.text = getattr(self._open_line, "text", ""), ""
+        self._write_lines([rest])
+
+    def _write_lines(self, lines: list[str]) -> None:
+        for line in filter(str.strip, lines):
+            write_line(line, "warning")
 
 
 def _log_exception(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:

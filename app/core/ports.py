@@ -63,10 +63,13 @@ class Engine(Protocol):
         on_update: OnBatchUpdate | None = None,
         should_cancel: ShouldCancelRequest | None = None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
-        """(position, outcome) of requests that arrive while others are decoded; None says that none has now."""
+        """(position, outcome) of requests that arrive while others are decoded.
+
+        `requests` yields None while none is waiting.
+        """
 
     def calibrate(self) -> Calibration | None:
-        """Measures this machine's speed; None if another one decodes. To be called between requests."""
+        """Measures this machine's speed; None if another machine decodes. Call it between requests."""
 
     def render_chat(
         self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs: Mapping[str, Any] | None = None
@@ -77,10 +80,10 @@ class Engine(Protocol):
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of token ids; RequestError for one that the target does not have."""
 
-    def provenance(self) -> Mapping[str, str | int | float | None]:
+    def get_provenance(self) -> Mapping[str, str | int | float | None]:
         """The provenance of its figures: hashes, versions, device."""
 
-    def serving_costs(self) -> Mapping[str, float]:
+    def get_serving_costs(self) -> Mapping[str, float]:
         """Seconds as measured since it was loaded: `round_s` of a round, `prompt_token_s` of a prompt's token; empty
         where it is not this machine that decodes."""
 
@@ -120,7 +123,7 @@ class EngineMemory:
     def __init__(self, limit_bytes: int | None) -> None:
         self._limit_bytes = limit_bytes
 
-    def limit(self, config: EngineConfig) -> int:
+    def compute_limit(self, config: EngineConfig) -> int:
         """The bytes that all engines together may take. Raises ModelError for a device that is not here."""
         if self._limit_bytes is not None:
             return self._limit_bytes
@@ -129,7 +132,10 @@ class EngineMemory:
         return int(MEMORY_SHARE * measure_available_bytes(config.device))
 
     def estimate_parts(self, config: EngineConfig) -> EngineParts | None:
-        """The weights of its models; None for one that is not in the cache, or that loading will refuse."""
+        """The bytes of its models' weights; empty for a remote target.
+
+        None if one of the models is not in the cache, or if loading will refuse it.
+        """
         if target.is_remote(config.target):
             return {}
         from decoding.models.memory import estimate_bytes  # noqa: PLC0415

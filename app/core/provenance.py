@@ -14,7 +14,7 @@ PACKAGES = ("bassline", "torch", "transformers", "triton", "celery", "sqlalchemy
 
 @cache
 def get_process_provenance() -> dict[str, str | int | None]:
-    """Package versions, Python, host platform, CPU count and git commit (None outside a checkout)."""
+    """Package versions, Python, host platform, CPU name and count, and git commit (None outside a checkout)."""
     versions: dict[str, str | int | None] = {f"{name}_version": get_version(name) for name in PACKAGES}
     return {
         **versions,
@@ -27,7 +27,7 @@ def get_process_provenance() -> dict[str, str | int | None]:
 
 
 def describe_machine() -> dict[str, str | int | None]:
-    """Identifies this machine for timings. Containers change their host names."""
+    """Identifies this machine for timings. The host name is left out: each container has a new one."""
     return {key: get_process_provenance()[key] for key in ("cpu", "cpu_count")}
 
 
@@ -50,7 +50,8 @@ def _read_cpu_name() -> str | None:
 def _read_git_commit() -> str | None:
     try:
         found = subprocess.run(
-            ["git", "rev-parse", "HEAD"],
+            # The second revision exists only if the commit holds this file: a wheel may lie in another project's tree.
+            ["git", "rev-parse", "HEAD", f"HEAD:./{Path(__file__).name}"],
             cwd=Path(__file__).parent,
             capture_output=True,
             text=True,
@@ -59,4 +60,4 @@ def _read_git_commit() -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip() or None
+    return found.stdout.split()[0] if found.returncode == 0 else None

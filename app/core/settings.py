@@ -84,7 +84,8 @@ class Settings(BaseSettings):
         48,
         ge=1,
         le=256,
-        description="completions that a web process waits for; together with max_views fewer than its threads",
+        description="completions that a web process waits for; keep max_streams + max_views + "
+        f"{WEB_DOWNLOADS} downloads below its threads",
     )
     max_views: int = Field(
         24, ge=1, le=256, description="live views of runs that a web process serves, a third of them to one caller"
@@ -140,10 +141,12 @@ class Settings(BaseSettings):
 
     @field_validator("broker_url", "events_url")
     @classmethod
-    def _require_known_broker(cls, value: str) -> str:
-        if value and not value.startswith((MEMORY_BROKER, "redis://", "rediss://", "unix://", "redis+socket://")):
-            raise ValueError("use memory:// or redis://HOST:6379/0")
-        return value
+    def _require_known_broker(cls, value: str, info: ValidationInfo) -> str:
+        is_broker = info.field_name == "broker_url"
+        socket = "redis+socket://" if is_broker else "unix://"  # as Celery and redis-py each call it
+        if value and not value.startswith((MEMORY_BROKER, "redis://", "rediss://", socket)):
+            raise ValueError(f"use memory://, redis://HOST:6379/0 or {socket}/FILE")
+        return value or (MEMORY_BROKER if is_broker else "")
 
     @field_validator("engine_memory", mode="wrap")
     @classmethod
@@ -193,14 +196,15 @@ class Settings(BaseSettings):
         return self
 
     @property
-    def database(self) -> str:
+    def effective_database_url(self) -> str:
         """The SQLAlchemy URL in force."""
         return self.database_url or f"sqlite:///{self.data_dir / 'bassline.db'}"
 
     @property
-    def events(self) -> str:
-        """The URL of the event bus in force: Redis where the broker is one, else memory."""
-        return self.events_url or self.broker_url
+    def effective_events_url(self) -> str:
+        """The URL of the event bus in force: `events_url`, else the broker's as redis-py writes it."""
+        from_broker = self.broker_url.replace("redis+socket://", "unix://", 1).replace("virtual_host=", "db=", 1)
+        return self.events_url or from_broker
 
     @property
     def model_patterns(self) -> tuple[str, ...]:

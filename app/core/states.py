@@ -24,17 +24,18 @@ class RunState(enum.StrEnum):
 class RunKind(enum.StrEnum):
     """Why a run exists.
 
-    `baseline` is hidden: a reference run, or one being stored or deleted; `imported` has another tool's samples.
+    `baseline` is shown in no list: a reference run, or one being stored or deleted; `imported` has another tool's
+    samples.
     """
 
     EVAL = "eval"
     COMPLETION = "complete"
-    BASELINE = "baseline"
+    HIDDEN = "baseline"
     IMPORTED = "imported"
 
 
 class TaskState(enum.StrEnum):
-    """A run's task (the job row): decoded by one step, graded by the next, each claimed on its own.
+    """A job of a run (table `run_tasks`): decoded by one step, graded by the next, each claimed on its own.
 
     `skipped` is a task that the run's time limit or a race left undone; `failed` carries the reason in `error`.
     """
@@ -49,8 +50,8 @@ class TaskState(enum.StrEnum):
     SKIPPED = "skipped"
 
 
-class JobState(enum.StrEnum):
-    """A piece of background work (app/background/models.py)."""
+class BackgroundJobState(enum.StrEnum):
+    """A background job (app/background/models.py, table `jobs`)."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -113,11 +114,12 @@ class Scope(enum.StrEnum):
         return order.index(self) >= order.index(needed)
 
 
-LISTED_RUN_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a reference run belongs to another run
-OPEN_JOB_STATES = (JobState.QUEUED, JobState.RUNNING)
+LISTED_RUN_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # completions have a list of their own, and hidden runs none
+OPEN_BACKGROUND_JOB_STATES = (BackgroundJobState.QUEUED, BackgroundJobState.RUNNING)
 OPEN_RUN_STATES = (RunState.QUEUED, RunState.RUNNING)
 OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
-UNTOUCHED_TASK_STATES = (TaskState.QUEUED, TaskState.CANCELLED, TaskState.SKIPPED)  # cancelled: maybe decoded
+# These do not show that a worker took the task; a cancelled one may have been taken all the same.
+UNTOUCHED_TASK_STATES = (TaskState.QUEUED, TaskState.CANCELLED, TaskState.SKIPPED)
 UNDECODED_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING)
 DECODED_TASK_STATES = (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED)
 PASSED, SANDBOX_ERROR = Status.PASSED, Status.SANDBOX_ERROR

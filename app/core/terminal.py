@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 KEPT = "\n\t"
-WIDTH = 120  # for output that is not a terminal: results are never narrower than their table
+WIDTH = 120  # for output that is not a terminal, where rich would assume 80 columns
 
 
 def escape_control(text: str, kept: str = KEPT) -> str:

@@ -10,7 +10,7 @@ from flask import Blueprint, url_for
 from pydantic import ConfigDict, Field, InstanceOf, WithJsonSchema
 from werkzeug.datastructures import FileStorage
 
-from app.core.db.storable import Text
+from app.core.db.storable import InputText
 from app.core.states import DatasetKind, Scope
 from app.datasets import deletion, repository, service
 from app.web.http.operations import declare_operation
@@ -87,7 +87,7 @@ class DatasetImportForm(RequestModel):
     file: Upload = Field(
         description="JSON lines in HumanEval's, MBPP's, MultiPL-E's or HumanEval-X's form, plain or gzipped"
     )
-    name: Text | None = Field(None, min_length=1, max_length=200, description="default: the name of the file")
+    name: InputText | None = Field(None, min_length=1, max_length=200, description="default: the name of the file")
 
 
 @bp.get("/datasets")

@@ -31,7 +31,7 @@ UPGRADE = "Run `bassline db upgrade`."
 
 def check_database(settings: Settings) -> Iterator[Finding]:
     """Whether the database can be reached and written, and its schema."""
-    found = Database(settings.database)
+    found = Database(settings.effective_database_url)
     name = make_url(found.url).render_as_string()
     if found.file and not found.file.exists():
         yield Finding("database", "ok", f"{found.file} is made at the first use")
@@ -69,7 +69,7 @@ def check_workers(settings: Settings) -> Iterator[Finding]:
     if settings.embedded:
         yield Finding("workers", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return
-    found = Database(settings.database)
+    found = Database(settings.effective_database_url)
     try:
         fault = health.NOT_ASKED if health.find_database_fault(found) else health.find_workers_fault(found)
     finally:
@@ -130,7 +130,7 @@ def check_disks(settings: Settings) -> Iterator[Finding]:
     if fetch.find_cached(DEMO, cache):
         needed = 0
     yield _check_disk("cache", cache, needed, "BASSLINE_CACHE_DIR", written=needed > 0)
-    file = Database(settings.database).file
+    file = Database(settings.effective_database_url).file
     if file is not None:
         yield _check_disk("data", file.parent, health.LEAST_BYTES, "BASSLINE_DATA_DIR", written=True)
 

@@ -103,7 +103,7 @@ def _can_answer(run: LeaderboardEntry) -> bool:
 
 def _select_best(runs: Sequence[LeaderboardEntry]) -> list[LeaderboardEntry]:
     """At most MAX_COMPARED_RUNS runs: those that lead at the most budgets, then those with the best curves."""
-    shares = {run.id: [run.curve.at(budget) for budget in BUDGET_GRID] for run in runs}
+    shares = {run.id: [run.curve.get_shares_at(budget) for budget in BUDGET_GRID] for run in runs}
     best = [max(at) for at in zip(*shares.values(), strict=True)]
 
     def merit(run: LeaderboardEntry) -> tuple[int, float]:

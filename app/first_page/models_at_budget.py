@@ -99,7 +99,9 @@ def _compute_share(page_answer: FirstPageAnswer, target: str, budget_s: float) -
     arm = _choose_configuration(page_answer, target, budget_s, page_answer.at(budget_s))
     if page_answer.runs[arm].budget_s < budget_s:
         return None
-    return page_answer.compared.share("first", [one.name for one in page_answer.compared.arms].index(arm), budget_s)
+    return page_answer.compared.compute_share(
+        "first", [one.name for one in page_answer.compared.arms].index(arm), budget_s
+    )
 
 
 def _make_row(
@@ -118,10 +120,10 @@ def _make_row(
         model,
         run,
         standing,
-        share=compared.share("first", place, own_s),
-        interval=compared.interval("first", place, own_s),
+        share=compared.compute_share("first", place, own_s),
+        interval=compared.compute_interval("first", place, own_s),
         shares=tuple(shares),
-        curve=compared.outcomes.curve(place, run.budget_s),
+        curve=compared.outcomes.build_curve(place, run.budget_s),
         tasks_to_decide=_count_tasks_to_decide(page_answer, answer, against) if answer and against else None,
     )
 

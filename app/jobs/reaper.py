@@ -19,7 +19,7 @@ from app.core.broker import queues
 from app.core.broker.broker import Message
 from app.core.context import Context
 from app.core.db.clock import build_database_time
-from app.core.db.database import call_after_commit, execute_update, log_failure
+from app.core.db.database import call_after_commit, execute_change, log_failure
 from app.core.db.threads import RepeatingThread
 from app.core.db.types import get_utc_time
 from app.core.settings import RETENTION_INTERVAL_S
@@ -109,7 +109,7 @@ def enqueue_handed_over(ctx: Context) -> None:
     for run_id in run_ids:
         with ctx.database.session() as session:
             unsent = update(Run).where(Run.id == run_id, Run.enqueued_at.is_(None))
-            if execute_update(session, unsent.values(enqueued_at=get_utc_time())):
+            if execute_change(session, unsent.values(enqueued_at=get_utc_time())):
                 call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 
 

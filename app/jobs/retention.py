@@ -14,7 +14,7 @@ from app.background.models import BackgroundJob
 from app.core.context import Context
 from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError, NotFoundError
-from app.core.states import OPEN_JOB_STATES, OPEN_RUN_STATES
+from app.core.states import OPEN_BACKGROUND_JOB_STATES, OPEN_RUN_STATES
 from app.runs import hidden_runs
 from app.runs.models import Run
 from app.runs.policy import is_interactive
@@ -28,7 +28,7 @@ def delete_expired(ctx: Context) -> None:
         with contextlib.suppress(NotFoundError, ConflictError):  # deleted or resumed in the meantime
             hidden_runs.delete_run(ctx, run_id)
     now = get_utc_time()
-    ended = (BackgroundJob.state.not_in(OPEN_JOB_STATES), BackgroundJob.finished_at < now - JOBS_KEPT)
+    ended = (BackgroundJob.state.not_in(OPEN_BACKGROUND_JOB_STATES), BackgroundJob.finished_at < now - JOBS_KEPT)
     with ctx.database.session() as session:
         session.execute(delete(BackgroundJob).where(*ended))
         session.execute(delete(BrowserSession).where(BrowserSession.expires_at < now))

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
 from app.core.context import Context
-from app.core.db.database import execute_update
+from app.core.db.database import execute_change
 from app.core.db.storable import find_unstorable_reason
 from app.core.errors import BadInputError, ConflictError, NotFoundError
 from app.language_models.models import LONGEST_TARGET, PublishedHead
@@ -56,7 +56,7 @@ def delete_head(ctx: Context, target: str) -> None:
     Runs that drafted with it keep their results; a run that has yet to load it fails with the reason.
     """
     with ctx.database.session() as session:
-        was_published = execute_update(session, delete_rows(PublishedHead).where(PublishedHead.target == target))
+        was_published = execute_change(session, delete_rows(PublishedHead).where(PublishedHead.target == target))
     try:
         was_here = trained_heads.remove(target)
     except UnknownModelError:  # its folder or file has gone

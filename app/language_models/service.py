@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.core.errors import BadInputError
-from app.core.remote.target import FORM as REMOTE_FORM
+from app.core.remote.target import EXAMPLE as REMOTE_EXAMPLE
 from decoding.drafters import registry as drafters
 from decoding.models import registry, trained_heads
 from decoding.models.errors import ModelError, UnknownModelError
@@ -76,7 +76,7 @@ def require_model(reference: str, field: str = "target") -> ModelEntry:
     except UnknownModelError as error:
         complaint, _, remedy = str(error).partition(": ")
         if field == "target":  # the engine knows no endpoints
-            remedy = f"{remedy.removesuffix('.')}, or {REMOTE_FORM}."
+            remedy = f"{remedy.removesuffix('.')}, or {REMOTE_EXAMPLE}."
         known = [model.ref for model in registry.list_models()]
         raise BadInputError(f"{complaint}: {build_advice(reference, known, remedy)}", field) from None
     except (OSError, RuntimeError) as error:  # an impossible path, or the home of an unknown user

@@ -6,7 +6,7 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.annotations.schemas import ArchivedQuery
-from app.core.db.storable import Text
+from app.core.db.storable import InputText
 from app.leaderboard.columns import BoardPage, make_board_row
 from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import rank_runs
@@ -22,8 +22,8 @@ class BoardQuery(ArchivedQuery):
     """The budget to read the shares at, and which runs to list."""
 
     budget: Budget | None = Field(None, description="seconds; default: each run's own budget")
-    dataset: Text | None = Field(None, description="only runs over this dataset")
-    target: Text | None = Field(None, description="only runs of this model")
+    dataset: InputText | None = Field(None, description="only runs over this dataset")
+    target: InputText | None = Field(None, description="only runs of this model")
 
 
 @bp.get("/leaderboard")

@@ -95,4 +95,4 @@ def _assign_places(rows: Iterable[LeaderboardRow]) -> None:
 
 def _build_row(run: LeaderboardEntry, budget_s: float | None) -> LeaderboardRow:
     budget = min(budget_s or run.budget_s, run.budget_s)
-    return LeaderboardRow(run, budget, budget_s is not None and budget < budget_s, *run.curve.at(budget))
+    return LeaderboardRow(run, budget, budget_s is not None and budget < budget_s, *run.curve.get_shares_at(budget))

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from app.core.db.storable import Text
+from app.core.db.storable import InputText
 from app.core.errors import BadInputError
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.runs.schemas import MAX_N, DecodingSpec, PromptMode
@@ -79,7 +79,9 @@ IGNORED = frozenset(
 )
 
 
-OneOrMore = Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
+OneOrMore = Annotated[
+    tuple[InputText, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
+]
 
 
 class StreamOptions(BaseModel):
@@ -111,7 +113,7 @@ class SamplesRequest(BaseModel, ABC):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    model: Text = Field(min_length=1, max_length=500)
+    model: InputText = Field(min_length=1, max_length=500)
     n: StrictInt = Field(1, ge=1, le=MAX_N)
     temperature: StrictFloat = Field(1.0, ge=0, le=2)
     top_p: StrictFloat = Field(1.0, gt=0, le=1)
@@ -121,7 +123,7 @@ class SamplesRequest(BaseModel, ABC):
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
     budget: StrictFloat | None = Field(None, ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
     n_min: StrictInt | None = Field(None, ge=1, le=MAX_N)
-    drafter: Text | None = Field(None, max_length=500)
+    drafter: InputText | None = Field(None, max_length=500)
 
     @model_validator(mode="before")
     @classmethod

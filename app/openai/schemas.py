@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from app.completions.schemas import MAX_CHARACTERS
-from app.core.db.storable import Text
+from app.core.db.storable import InputText
 from app.core.errors import BadInputError
 from app.openai.fields import LogprobOptions, SamplesRequest
 from app.runs.schemas import MAX_TOKENS, PromptMode
@@ -48,7 +48,7 @@ RESERVED = frozenset(
 """Template variables and renderer options that a request may not set here."""
 TokenId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
 Prompt = Annotated[
-    Annotated[Text, Tag("text")] | Annotated[tuple[TokenId, ...], Tag("token_ids")],
+    Annotated[InputText, Tag("text")] | Annotated[tuple[TokenId, ...], Tag("token_ids")],
     Discriminator(lambda given: "token_ids" if isinstance(given, list | tuple) else "text"),
 ]
 
@@ -63,7 +63,7 @@ class CompletionRequest(SamplesRequest):
     """n samples of each prompt, which is a text or a list of token ids."""
 
     prompt: Annotated[tuple[Prompt, ...], BeforeValidator(_split_prompts)]
-    suffix: Text | None = Field(None, max_length=MAX_CHARACTERS)
+    suffix: InputText | None = Field(None, max_length=MAX_CHARACTERS)
     max_tokens: StrictInt = Field(16, ge=0, le=MAX_TOKENS)
     logprobs: StrictInt | None = Field(None, ge=0, le=5)
     echo: StrictBool = False
@@ -127,7 +127,7 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[Text, BeforeValidator(_join_parts)]
+    content: Annotated[InputText, BeforeValidator(_join_parts)]
 
     @model_validator(mode="after")
     def _require_supported_fields(self) -> Self:

@@ -8,7 +8,7 @@ from flask import Blueprint, Response, request, url_for
 from pydantic import ConfigDict, Field
 
 from app.annotations.schemas import AnnotationChanges, ArchivedQuery
-from app.core.db.storable import Text
+from app.core.db.storable import InputText
 from app.core.errors import ConflictError
 from app.core.states import OPEN_RUN_STATES, RunState, Scope
 from app.datasets.api import Upload
@@ -43,16 +43,16 @@ class RunQuery(ArchivedQuery):
     """Filters of the list of runs."""
 
     state: RunState | None = None
-    target: Text | None = None
-    dataset: Text | None = Field(None, description="name of a dataset")
-    name: Text | None = Field(None, max_length=200, description="part of the name, in any case")
+    target: InputText | None = None
+    dataset: InputText | None = Field(None, description="name of a dataset")
+    name: InputText | None = Field(None, max_length=200, description="part of the name, in any case")
 
 
 class SampleQuery(PageQuery):
     """Filters of the list of samples."""
 
-    task_id: Text | None = Field(None, description="only of this task")
-    verdict: Text | None = Field(None, description="only with this verdict")
+    task_id: InputText | None = Field(None, description="only of this task")
+    verdict: InputText | None = Field(None, description="only with this verdict")
 
 
 class EventQuery(RequestModel):

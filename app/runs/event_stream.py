@@ -16,7 +16,7 @@ from flask import Response
 from app.core.context import Context
 from app.core.errors import BadInputError, BusyError
 from app.core.events import event_types
-from app.core.events.bus import FIRST, Event, is_end
+from app.core.events.bus import BEFORE_FIRST, Event, is_end
 from app.core.events.texts import TextAssembler
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.runs.models import Run
@@ -41,7 +41,7 @@ def stream_events(
         )
     if not ctx.views.acquire(caller):
         raise BusyError("too many live views are open: close one of yours, or poll the run's state")
-    events = follow_events(ctx, run_id, after or FIRST, text=text)
+    events = follow_events(ctx, run_id, after or BEFORE_FIRST, text=text)
     return build_stream_response(format_frames(events, LONGEST_S), partial(ctx.views.release, caller))
 
 
@@ -53,7 +53,7 @@ def build_stream_response(frames: Iterator[str], on_close: Callable[[], object])
 
 
 def follow_events(
-    ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | None = None, *, text: TextForm = "whole"
+    ctx: Context, run_id: uuid.UUID, after: str = BEFORE_FIRST, beat_s: float | None = None, *, text: TextForm = "whole"
 ) -> Iterator[Event | None]:
     """Events until the run has ended; None whenever nothing happened for `beat_s` (BEAT_S) seconds.
 
@@ -61,8 +61,8 @@ def follow_events(
     is the final state; it comes from the database if the stream has lost it.
     """
     texts = None if text == "delta" else TextAssembler()
-    if texts is not None and after != FIRST:
-        for event in ctx.bus.read(run_id, FIRST, 0.0):  # what a resumed reader's next deltas continue
+    if texts is not None and after != BEFORE_FIRST:
+        for event in ctx.bus.read(run_id, BEFORE_FIRST, 0.0):  # what a resumed reader's next deltas continue
             if _parse_event_id(event.id) <= _parse_event_id(after):
                 texts.expand(event)
     while True:

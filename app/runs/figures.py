@@ -129,7 +129,7 @@ def _compute_speed_figures(run: Run, finished: Sequence[RunTask]) -> dict[str, A
     rounds = sum(s.n_rounds for s in samples)
     latency = metrics.Latency(None, None, None)
     if samples:
-        latency = PairedOutcomes.from_samples(_build_outcomes(finished)).latency()
+        latency = PairedOutcomes.from_samples(_build_outcomes(finished)).compute_latency()
     ends_s = ([end for s in t.samples if (end := get_finish_time(s)) is not None] for t in finished)
     first_s = sorted(min(ends) for ends in ends_s if ends)
     overruns_s = [max(0.0, t.wall_s - run.budget_s) for t in finished if t.wall_s is not None]
@@ -167,7 +167,7 @@ def compute_curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:
     """The curve of a graded run up to its budget; without any point where nothing is graded or timed."""
     graded = _select_graded(tasks) if run.graded else []
     outcomes = _build_outcomes(graded) if has_finish_times(graded) else []
-    return PairedOutcomes.from_samples(outcomes).curve(0, run.budget_s) if outcomes else metrics.Curve((), (), ())
+    return PairedOutcomes.from_samples(outcomes).build_curve(0, run.budget_s) if outcomes else metrics.Curve((), (), ())
 
 
 def load_stored_curve(row: RunCurve) -> metrics.Curve:

@@ -19,7 +19,7 @@ from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
 from app.background.work import run_job
 from app.core.context import Context
-from app.core.db.database import Database, call_after_commit, execute_update
+from app.core.db.database import Database, call_after_commit, execute_change
 from app.core.db.references import count_references
 from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError
@@ -39,7 +39,7 @@ def store_hidden_run(attempt: JobAttempt, run: Run, tasks: Sequence[Mapping[str,
     if attempt.cursor.get("run") == str(run.id):
         return
     run.kind, run.state, run.error, run.finished_at = (
-        RunKind.BASELINE,
+        RunKind.HIDDEN,
         RunState.INTERRUPTED,
         BEING_IMPORTED,
         get_utc_time(),
@@ -105,7 +105,7 @@ class DeleteRuns(Handler):
                 def remove(session: Session, hidden: Any = hidden, run_id: uuid.UUID = run_id) -> None:
                     nonlocal is_left
                     some = select(Sample.id).where(Sample.run_id.in_(hidden)).limit(BATCH)
-                    is_left = execute_update(session, delete(Sample).where(Sample.id.in_(some)))
+                    is_left = execute_change(session, delete(Sample).where(Sample.id.in_(some)))
                     if not is_left:
                         session.execute(delete(Run).where(Run.id == run_id, ~Run.is_shown()))
 
@@ -154,7 +154,7 @@ def hide_runs(ctx: Context, session: Session, runs: Sequence[Run]) -> uuid.UUID:
     ids = [run.id for run in runs] + [uuid.UUID(run.measured.plain_run) for run in runs if run.measured.plain_run]
     for run_id in ids:
         call_after_commit(session, ctx.bus.forget, run_id)
-    hidden = update(Run).where(Run.id.in_(ids)).values(kind=RunKind.BASELINE, error=BEING_DELETED)
+    hidden = update(Run).where(Run.id.in_(ids)).values(kind=RunKind.HIDDEN, error=BEING_DELETED)
     session.execute(hidden, execution_options={"synchronize_session": False})
     return create_deletion_job(session, ids)
 

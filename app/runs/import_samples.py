@@ -19,7 +19,7 @@ from app.background.jobs import open_job
 from app.background.models import BackgroundJob
 from app.background.work import run_job_or_cancel
 from app.core.context import Context
-from app.core.db.database import call_after_commit, execute_update
+from app.core.db.database import call_after_commit, execute_change
 from app.core.db.types import generate_id, get_utc_time
 from app.core.errors import BadInputError, ConflictError, TooLargeError
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
@@ -160,7 +160,7 @@ def _enqueue_imported_run(ctx: Context, run_id: uuid.UUID, handover: bool, sessi
         "kind": RunKind.IMPORTED, "state": RunState.QUEUED, "error": None, "finished_at": None, "started_at": now,
         "enqueued_at": None if handover else now,
     }  # fmt: skip
-    if not execute_update(session, update(Run).where(Run.id == run_id).values(**shown)):
+    if not execute_change(session, update(Run).where(Run.id == run_id).values(**shown)):
         raise ConflictError("the run was deleted while its samples were stored")
     if not handover:
         call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)

@@ -25,7 +25,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.annotations.models import Annotatable
 from app.background.models import Leased
-from app.core.db.storable import Text as StorableText
+from app.core.db.storable import InputText
 from app.core.db.types import Base, Identified, Json, Named, OutputText, build_text_enum, get_utc_time
 from app.core.states import Failure, RunKind, RunState, TaskState
 from app.datasets.models import Dataset, Task, TaskList
@@ -252,7 +252,7 @@ class Calibration(Identified, Base):
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     worker: Mapped[str] = define_exported_column(
-        FILES, Annotated[StorableText, Field(min_length=1, max_length=200)], String(200)
+        FILES, Annotated[InputText, Field(min_length=1, max_length=200)], String(200)
     )
     at: Mapped[dt.datetime] = define_exported_column(FILES, Time, default=get_utc_time)
     verify_s: Mapped[float] = define_exported_column(FILES, VerifySeconds)

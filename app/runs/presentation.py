@@ -30,7 +30,7 @@ from app.web.ui.units import (
     format_unsigned_points,
 )
 from evaluation import metrics
-from evaluation.metrics import compute_wilson_interval, rank_sample
+from evaluation.metrics import build_rank_key, compute_wilson_interval
 
 SLOWEST = 10
 SQUARES_OF_TASK = 48  # the first to finish
@@ -139,7 +139,7 @@ def get_finish_time_within(sample: Sample, budget_s: float = math.inf) -> float 
 def choose_sample(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
     """The finished sample that Pass@First counts; None if none finished."""
     finished = [sample for sample in samples if is_finished_within(sample, budget_s)]
-    return max(finished, key=lambda sample: rank_sample(sample.mean_logprob, sample.index), default=None)
+    return max(finished, key=lambda sample: build_rank_key(sample.mean_logprob, sample.index), default=None)
 
 
 def build_squares(
@@ -172,7 +172,7 @@ def group_samples(squares: Sequence[SampleSquare]) -> list[SampleGroup]:
 def rank_samples(squares: Sequence[SampleSquare]) -> dict[int, int]:
     """The rank of each finished sample by mean log-probability, from 1; keys are sample indices."""
     finished = [s.row for s in squares if is_finished(s.row)]
-    ordered = sorted(finished, key=lambda s: rank_sample(s.mean_logprob, s.index), reverse=True)
+    ordered = sorted(finished, key=lambda s: build_rank_key(s.mean_logprob, s.index), reverse=True)
     return {sample.index: place for place, sample in enumerate(ordered, start=1)}
 
 
@@ -244,7 +244,7 @@ def _build_pass_scores(curve: metrics.Curve, figures: Figures, budget: float) ->
         if share is not None
     ]
     if curve.budgets and figures.pass_first is not None:
-        first, every = curve.at(budget)
+        first, every = curve.get_shares_at(budget)
         at_budget = f" at {format_exact_seconds(budget)}"
         loss = format_unsigned_points(every - first, n_tasks)
         scores += [

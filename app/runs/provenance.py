@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from app.core.db.storable import Text, require_storable
+from app.core.db.storable import InputText, require_storable
 
 TEMPLATE_KWARGS = "chat_template_kwargs"
 """What a request gave to the chat template beside its messages, as JSON."""
-Word = Annotated[Text, Field(max_length=500)]
+Word = Annotated[InputText, Field(max_length=500)]
 
 
 class Provenance(BaseModel):

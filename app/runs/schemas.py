@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from app.core.db.storable import DisplayName, Text
+from app.core.db.storable import DisplayName, InputText
 from app.core.remote.target import is_remote
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.runs.options import Fieldset, Option
@@ -39,37 +39,37 @@ _SAMPLING = SamplingParams()
 class EngineOptions(RequestModel):
     """The options that decide which engine is loaded: each is the field of EngineConfig with the same name."""
 
-    target: Annotated[Text, Option("Target model", Fieldset.MODEL)] = Field(
+    target: Annotated[InputText, Option("Target model", Fieldset.MODEL)] = Field(
         min_length=1,
         max_length=500,
         description="a registry key, hf:owner/name, a folder, a GGUF file, or openai:MODEL@URL",
         examples=["qwen2.5-coder-0.5b"],
     )
-    drafter: Annotated[Text, Option("Drafter", Fieldset.DECODING)] = Field(
+    drafter: Annotated[InputText, Option("Drafter", Fieldset.DECODING)] = Field(
         _DEFAULTS.drafter,
         max_length=500,
         validate_default=True,
         description=f"source of proposed tokens: {', '.join(drafters.list_forms())}; MODEL is a model reference",
         examples=["ngram"],
     )
-    draft_length: Annotated[Text, Option("Draft length", Fieldset.DECODING)] = Field(
+    draft_length: Annotated[InputText, Option("Draft length", Fieldset.DECODING)] = Field(
         _DEFAULTS.draft_length,
         description=f"tokens drafted per round: {', '.join(DRAFT_LENGTH_POLICIES)} or fixed:K",
         examples=["fixed:4"],
     )
-    acceptance: Annotated[Text, Option("Acceptance", Fieldset.DECODING, choices=ACCEPTANCES)] = Field(
+    acceptance: Annotated[InputText, Option("Acceptance", Fieldset.DECODING, choices=ACCEPTANCES)] = Field(
         _DEFAULTS.acceptance, description="the rule that accepts drafted tokens", examples=["maximal"]
     )
-    dtype: Annotated[Text, Option("Dtype", Fieldset.DECODING, choices=DTYPES)] = Field(
+    dtype: Annotated[InputText, Option("Dtype", Fieldset.DECODING, choices=DTYPES)] = Field(
         _DEFAULTS.dtype, description="dtype of the weights and activations", examples=["float32"]
     )
-    weights: Annotated[Text, Option("Weights", Fieldset.DECODING, choices=WEIGHTS)] = Field(
+    weights: Annotated[InputText, Option("Weights", Fieldset.DECODING, choices=WEIGHTS)] = Field(
         _DEFAULTS.weights,
         description="dense; int8: 8-bit integers, faster on a CPU; fp8: 8-bit floats, on a GPU (Ada, Hopper or later)."
         " Quantized weights are another model with figures of its own",
         examples=["int8"],
     )
-    device: Annotated[Text, Option("Device", Fieldset.DECODING, choices=DEVICES)] = Field(
+    device: Annotated[InputText, Option("Device", Fieldset.DECODING, choices=DEVICES)] = Field(
         _DEFAULTS.device, description="where the models run", examples=["cpu"]
     )
 
@@ -186,13 +186,13 @@ class RunOptions(DecodingSpec):
 class TaskChoice(RequestModel):
     """The tasks that a run or a study works on."""
 
-    dataset: Annotated[Text, Option("Dataset", Fieldset.MODEL)] = Field(
+    dataset: Annotated[InputText, Option("Dataset", Fieldset.MODEL)] = Field(
         "humaneval", max_length=200, description="name of a dataset"
     )
     limit: Annotated[int | None, Option("First tasks only", Fieldset.MODEL)] = Field(
         None, ge=1, description="only the first K tasks (default: all)"
     )
-    task_ids: Annotated[tuple[Text, ...], Option("These tasks only", Fieldset.MODEL)] = Field(
+    task_ids: Annotated[tuple[InputText, ...], Option("These tasks only", Fieldset.MODEL)] = Field(
         (), description="only these tasks, by their ids (default: all)"
     )
     weak: Annotated[bool, Option("Tasks with weak tests or unstated rules too", Fieldset.MODEL)] = Field(
@@ -228,6 +228,8 @@ class RunSpec(TaskChoice, RunOptions):
 class ImportSpec(RequestModel):
     """Samples that another tool made: what they are to be called, and over which dataset they are judged."""
 
-    target: Text = Field(min_length=1, max_length=500, description="the model that wrote the samples, as lists call it")
-    dataset: Text = Field("humaneval", max_length=200, description="name of a dataset")
+    target: InputText = Field(
+        min_length=1, max_length=500, description="the model that wrote the samples, as lists call it"
+    )
+    dataset: InputText = Field("humaneval", max_length=200, description="name of a dataset")
     name: DisplayName = Field("", max_length=200, description="how lists call the run; empty: target and file")

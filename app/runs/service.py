@@ -63,7 +63,7 @@ def submit(
         handover=handover,
     )
     if is_reference:
-        run.kind = RunKind.BASELINE
+        run.kind = RunKind.HIDDEN
     return store_run(ctx, run)
 
 

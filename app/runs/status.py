@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from app.core.events import event_types
-from app.core.events.bus import FIRST, EventBus
+from app.core.events.bus import BEFORE_FIRST, EventBus
 from app.core.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, RunState
 from app.runs.models import Run
 from app.runs.quiet import describe_quiet_wait
@@ -34,7 +34,7 @@ def describe_run_status(session: Session, bus: EventBus, run: Run, progress: Run
         return RunStatus("running", "waiting", why)
     if run.state not in OPEN_RUN_STATES or progress.decoded:
         return RunStatus(run.state, run.state)
-    events = bus.read(run.id, FIRST, 0.0)
+    events = bus.read(run.id, BEFORE_FIRST, 0.0)
     if events and events[-1].type == event_types.LOADING:
         return RunStatus("running", "loading model", str(events[-1].data["message"]))
     if any(count for state, count in progress.by_state.items() if state not in UNTOUCHED_TASK_STATES):

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.core.context import Context
 from app.core.db.clock import clamp_end_to_start
-from app.core.db.database import call_after_commit, execute_update
+from app.core.db.database import call_after_commit, execute_change
 from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError
 from app.core.events import event_types
@@ -51,7 +51,7 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     Raises NotFoundError, or ConflictError for a run that has ended.
     """
     with ctx.database.session() as session:
-        if not execute_update(
+        if not execute_change(
             session,
             update(Run)
             .where(Run.id == run_id, Run.state.in_(OPEN_RUN_STATES))
@@ -195,7 +195,7 @@ def _claim_end(session: Session, run_id: uuid.UUID, conditions: tuple[ColumnElem
     """
     finished_at = clamp_end_to_start(Run.started_at, get_utc_time())
     ended = update(Run).where(Run.id == run_id, *conditions)
-    return execute_update(session, ended.values(state=RunState.FINISHED, finished_at=finished_at))
+    return execute_change(session, ended.values(state=RunState.FINISHED, finished_at=finished_at))
 
 
 def _count_tasks_by_state(session: Session, run_id: uuid.UUID) -> tuple[tuple[TaskState, int], ...]:

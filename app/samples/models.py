@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.core.db.storable import Text as StorableText
+from app.core.db.storable import InputText
 from app.core.db.types import Base, Identified, Json, OutputText
 from app.core.states import PASSED
 from app.samples.transport import (
@@ -84,12 +84,12 @@ class Sample(Identified, Base):
     program: Mapped[str | None] = define_exported_column(DECODING_FORMATS, str, OutputText, description="what was run")
     extraction: Mapped[str | None] = define_exported_column(
         DECODING_FORMATS,
-        Annotated[StorableText, Field(max_length=20)],
+        Annotated[InputText, Field(max_length=20)],
         String(20),
         description="how the one became the other",
     )
     extraction_version: Mapped[str | None] = define_exported_column(
-        DECODING_FORMATS, Annotated[StorableText, Field(max_length=40)], String(40)
+        DECODING_FORMATS, Annotated[InputText, Field(max_length=40)], String(40)
     )
     finish_reason: Mapped[str] = define_exported_column(DECODING_FORMATS | RUN_FILE, FinishReason, String(20))
     n_tokens: Mapped[int] = define_exported_column(DECODING_FORMATS | RUN_FILE, Count, default=0)
@@ -128,7 +128,7 @@ class Sample(Identified, Base):
     sandbox_wall_s: Mapped[float | None] = define_exported_column(EXPORT, Seconds, alias="sandbox_s")
     # The sandbox's tier.
     isolation: Mapped[str | None] = define_exported_column(
-        REST | ARCHIVE, Annotated[StorableText, Field(max_length=40)], String(40)
+        REST | ARCHIVE, Annotated[InputText, Field(max_length=40)], String(40)
     )
     trust: Mapped[str | None] = define_exported_column(GRADING_FORMATS | RUN_FILE, Trust, String(40))
     graded_at: Mapped[dt.datetime | None]

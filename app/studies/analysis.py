@@ -22,7 +22,7 @@ from app.studies.engine_rows import EngineRow, build_engine_rows, is_speculative
 from app.studies.models import Study
 from app.studies.progress import compute_study_progress
 from evaluation.studies.analysis import Analysis, analyse
-from evaluation.studies.arms import Arm, ArmComparison, ArmTiming
+from evaluation.studies.arms import Arm, ArmComparison, ArmMeasurements
 
 MAX_CACHED = 20  # analyses in memory
 REST = 20  # a cached analysis stays valid for this many times its computing time: at most 5 % of one core
@@ -113,10 +113,10 @@ def build_arm(session: Session, name: str, run: Run) -> Arm:
         drafter=run.drafter,
         n=run.n,
         family=_dump_without(options, ("n",)),
-        pair=_dump_without(options, DRAFTING_OPTIONS),
+        drafting_family=_dump_without(options, DRAFTING_OPTIONS),
         speculative=is_speculative(run),
         cost_s=busy / len(decoded) if decoded else 0.0,
-        timing=ArmTiming(
+        measured=ArmMeasurements(
             run.measured.tokens_per_s, run.measured.mean_acceptance_length, _compute_utilization(run, decoded, busy)
         ),
     )

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from app.annotations.schemas import Note
 from app.core.db.database import Database
-from app.core.db.storable import Text
+from app.core.db.storable import InputText
 from app.core.errors import BadInputError, ConflictError
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.core.states import OPEN_RUN_STATES, TaskState
@@ -33,7 +33,7 @@ from app.web.http.schemas import RequestModel, to_bad_input
 from evaluation.jsonlines import decode_text
 from evaluation.verdicts import Status
 
-Name = Annotated[Text, Field(min_length=1, max_length=200)]
+Name = Annotated[InputText, Field(min_length=1, max_length=200)]
 GZIP = 16  # added to zlib's window bits, it selects gzip's header and trailer
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -41,7 +41,7 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 class Machine(RequestModel):
     """The machine of a study (app/core/provenance.py)."""
 
-    cpu: Annotated[Text, Field(max_length=500)] | None = None
+    cpu: Annotated[InputText, Field(max_length=500)] | None = None
     cpu_count: Count | None = None
 
 
@@ -57,7 +57,7 @@ class ArchiveSample(RequestModel):
 class ArchiveTask(RequestModel):
     """A finished task with its samples."""
 
-    task_id: Text
+    task_id: InputText
     samples: tuple[ArchiveSample, ...] = Field(min_length=1)
 
 
@@ -69,8 +69,8 @@ class ArchiveCalibration(RequestModel):
 class ExcludedTask(RequestModel):
     """A task that was left out because its own solution fails."""
 
-    task_id: Text
-    reason: Text
+    task_id: InputText
+    reason: InputText
 
 
 class ArchiveArm(RequestModel):
@@ -80,13 +80,13 @@ class ArchiveArm(RequestModel):
     configuration: ArmSpec
     run_name: Name
     state: Literal["finished", "interrupted", "cancelled", "failed"]
-    error: Text | None
+    error: InputText | None
     n_tasks: Count
     excluded: tuple[ExcludedTask, ...]
-    prompt_mode_used: Text | None = Field(max_length=20)
-    command: Text
+    prompt_mode_used: InputText | None = Field(max_length=20)
+    command: InputText
     provenance: Provenance
-    tags: tuple[Text, ...] = ()  # of earlier versions; nothing reads them
+    tags: tuple[InputText, ...] = ()  # of earlier versions; nothing reads them
     note: Note = ""
     started_at: Time | None
     finished_at: Time | None
@@ -112,8 +112,8 @@ class StudyArchive(RequestModel):
     race: bool
     block_tasks: int = Field(ge=1, le=2**31 - 1)
     machine: Machine
-    command: Text
-    tags: tuple[Text, ...] = ()  # of earlier versions; nothing reads them
+    command: InputText
+    tags: tuple[InputText, ...] = ()  # of earlier versions; nothing reads them
     note: Note = ""
     arms: tuple[ArchiveArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
 

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.core.db.storable import DisplayName, Text
+from app.core.db.storable import DisplayName, InputText
 from app.core.errors import ConflictError
 from app.core.remote.target import is_remote
 from app.core.states import PASSED, SANDBOX_ERROR, RunState
@@ -44,16 +44,16 @@ _SERVER_FACTS = ("target", "endpoint", "device", "device_name", "dtype", "target
 class AuditSpec(TaskChoice, SampleOptions):
     """Two servers with the same model, without and with speculation; the body of POST /api/v1/audits."""
 
-    off: Annotated[Text, Option("Without speculation", Fieldset.MODEL)] = Field(
+    off: Annotated[InputText, Option("Without speculation", Fieldset.MODEL)] = Field(
         min_length=1, max_length=500, description="the target without speculation, as for a run"
     )
-    on: Annotated[Text, Option("With speculation", Fieldset.MODEL)] = Field(
+    on: Annotated[InputText, Option("With speculation", Fieldset.MODEL)] = Field(
         min_length=1, max_length=500, description="the target with speculation; the same if this machine decodes it"
     )
-    drafter: Annotated[Text, Option("Drafter", Fieldset.DECODING)] = Field(
+    drafter: Annotated[InputText, Option("Drafter", Fieldset.DECODING)] = Field(
         "sibling", max_length=500, description="of the side with speculation, if this machine decodes it"
     )
-    dtype: Annotated[Text, Option("Dtype", Fieldset.DECODING)] = Field(
+    dtype: Annotated[InputText, Option("Dtype", Fieldset.DECODING)] = Field(
         "auto", description="of the weights, if this machine decodes; float32 leaves rounding out"
     )
     n: Annotated[int, Option("Samples per task", Fieldset.SAMPLES)] = Field(

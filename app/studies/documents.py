@@ -180,7 +180,7 @@ def build_document(
     found = analysis.statistics
     if budget_s is not None:
         require_measured_budget(study, budget_s)
-    answers = found.answers_with(margin) if found else ()
+    answers = found.list_answers(margin) if found else ()
     made = StudyDocument(
         study=StudyInfo(
             **dict(_build_head(study, progress)),
@@ -195,7 +195,7 @@ def build_document(
         frontier=list(found.frontier_first) if found else [],
         frontier_all=list(found.frontier_all) if found else [],
         paper_table=list(found.paper_table) if found else [],
-        samples=list(found.samples_with(budget_s)) if found else [],
+        samples=list(found.list_samples(budget_s)) if found else [],
         speculation=list(found.speculation) if found else [],
         engines=list(analysis.engines),
     )

@@ -54,7 +54,7 @@ def build_engine_rows(session: Session, arms: Mapping[str, Run], found: Analysis
     if not any(is_remote(run.target) for run in arms.values()):
         return ()
     texts = {name: _load_texts(session, run.id) for name, run in arms.items()}
-    shares = {one.arm: one.curve.at(found.budgets[-1]) for one in found.curves} if found else {}
+    shares = {one.arm: one.curve.get_shares_at(found.budgets[-1]) for one in found.curves} if found else {}
     rows = []
     for name, run in arms.items():
         plain = _find_plain(name, arms)

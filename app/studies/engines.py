@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from app.core.db.storable import DisplayName, Text
+from app.core.db.storable import DisplayName, InputText
 from app.core.errors import BadInputError
 from app.core.remote.servers import START_S, ServerCommand
 from app.core.remote.target import PREFIX, add_extra_body, add_tokenizer, parse_target
@@ -98,14 +98,18 @@ class EngineArm(RequestModel):
     """An arm of a study over engines: a preset, a server by its address, or a command that starts one."""
 
     engine: Engine | None = Field(None, description="a preset")
-    model: Text = Field("", max_length=500, description="the model; for an address or command, as its server calls it")
-    draft: Text = Field("", max_length=500, description="the draft model or head of the speculation")
-    speculation: Text = Field(NONE, max_length=100, description="kind of speculation; without a preset it is a name")
-    program: Text = Field("", max_length=2000, description="in place of the preset's program")
-    flags: Text = Field("", max_length=4000, description="further flags of the preset's command")
-    url: Text = Field("", max_length=2000, description="the address of a server, which ends in /v1")
-    command: Text = Field("", max_length=4000, description="starts a server; {port} is filled in")
-    health: Text = Field("", max_length=2000, description="the page that answers 200 once the server is ready")
+    model: InputText = Field(
+        "", max_length=500, description="the model; for an address or command, as its server calls it"
+    )
+    draft: InputText = Field("", max_length=500, description="the draft model or head of the speculation")
+    speculation: InputText = Field(
+        NONE, max_length=100, description="kind of speculation; without a preset it is a name"
+    )
+    program: InputText = Field("", max_length=2000, description="in place of the preset's program")
+    flags: InputText = Field("", max_length=4000, description="further flags of the preset's command")
+    url: InputText = Field("", max_length=2000, description="the address of a server, which ends in /v1")
+    command: InputText = Field("", max_length=4000, description="starts a server; {port} is filled in")
+    health: InputText = Field("", max_length=2000, description="the page that answers 200 once the server is ready")
     env: dict[str, str] = Field(default_factory=dict, description="environment of the command; $NAME reads ours")
     start_s: float = Field(START_S, gt=0, le=24 * 3600, description="seconds until the server must be ready")
     port: int | None = Field(None, ge=1, le=65535, description="of the server that the command starts")

@@ -103,5 +103,5 @@ def format_study_markdown(document: StudyDocument) -> str:
 
 def _build_csv_rows(head: Sequence[object], one: ArmCurve, budgets: Sequence[float]) -> Iterator[Iterable[object]]:
     for budget in sorted({*one.curve.budgets, *budgets}):
-        (first, of_first), (every, of_all) = one.at(budget)
+        (first, of_first), (every, of_all) = one.get_shares_at(budget)
         yield (*head, budget, first, *of_first, every, *of_all)

@@ -54,7 +54,9 @@ def choose_opening_budget(statistics: Analysis) -> float:
 def list_slider_budgets(statistics: Analysis) -> tuple[float, ...]:
     """The round budgets from just below where the first arm solves a task, and the study's own."""
     solved = [
-        k for k, budget in enumerate(statistics.budgets) if any(one.curve.at(budget)[1] for one in statistics.curves)
+        k
+        for k, budget in enumerate(statistics.budgets)
+        if any(one.curve.get_shares_at(budget)[1] for one in statistics.curves)
     ]
     return statistics.budgets[max(min(solved, default=0) - 1, 0) :]
 

@@ -86,7 +86,7 @@ def require_open(ctx: Context, run_id: uuid.UUID) -> None:
 
 def require_first_device(ctx: Context, study_id: uuid.UUID, run: Run) -> None:
     """Interrupts the study of an arm that was begun on another device. Raises WorkStoppedError."""
-    begun_on, device = run.provenance.get("device"), prepare_engine(ctx, run).provenance().get("device")
+    begun_on, device = run.provenance.get("device"), prepare_engine(ctx, run).get_provenance().get("device")
     if begun_on is not None and begun_on != device:
         error = f"{run.name} was begun on {begun_on}, and this is {device}: resume the study there, or start a new one"
         service.interrupt(ctx, study_id, error)

@@ -8,7 +8,7 @@ import structlog
 from sqlalchemy import update
 
 from app.core.context import Context
-from app.core.db.database import execute_update
+from app.core.db.database import execute_change
 from app.core.db.types import get_utc_time
 from app.core.states import OPEN_RUN_STATES
 from app.runs import transitions
@@ -53,7 +53,7 @@ def _drop(ctx: Context, study: Study, drop: Drop) -> None:
     with ctx.database.session() as session:
         values = {"dropped_at": get_utc_time(), "dropped_by": arms[drop.by].position, "dropped_after": drop.n_tasks}
         mine = (StudyArm.id == arms[drop.arm].id, StudyArm.dropped_at.is_(None))
-        if not execute_update(session, update(StudyArm).where(*mine).values(values)):
+        if not execute_change(session, update(StudyArm).where(*mine).values(values)):
             return
     log.info("arm dropped", study=str(study.id), arm=drop.arm, by=drop.by, tasks=drop.n_tasks)
     transitions.skip_rest(ctx, arms[drop.arm].run_id)

@@ -57,7 +57,7 @@ class Format(Protocol):
         """Whether a record is of it."""
 
     def to_task(self, record: Record, /) -> Task:
-        """The task in a record, with the strings that stop it. Raises RecordError and LeftOutError."""
+        """The task in a record, with the strings that end an answer to it. Raises RecordError and LeftOutError."""
 
 
 def get_language(record: Record) -> str:

@@ -111,12 +111,16 @@ def _read_tolerance(record: Record) -> int | float:
 
 
 def _restore_types(number: int, arguments: list[Any]) -> list[Any]:
-    """The arguments of a task of MBPP with the types that JSON does not have."""
-    if number == _TASK_WITH_SETS:
-        return [[set(item) if isinstance(item, list) and item else {} for item in arguments[0]]]
-    if number in _COMPLEX:
-        place = _COMPLEX[number]
-        return [*map(float, arguments[:place]), complex(arguments[place])]
+    """The arguments of a task of MBPP with the types that JSON does not have. Raises RecordError."""
+    try:
+        if number == _TASK_WITH_SETS:
+            return [[set(item) if isinstance(item, list) and item else {} for item in arguments[0]]]
+        if number in _COMPLEX:
+            place = _COMPLEX[number]
+            return [*map(float, arguments[:place]), complex(arguments[place])]
+    except (IndexError, TypeError, ValueError, OverflowError):
+        reason = f"a call has other arguments than Mbpp/{number}, give EvalPlus' inputs"
+        raise RecordError(f"field base_input or plus_input: {reason}") from None
     for only, levels, numbers in _TUPLES:
         if number in numbers:
             return [

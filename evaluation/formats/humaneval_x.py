@@ -1,7 +1,7 @@
 """HumanEval-X (Zheng et al., arXiv 2303.17568): task_id, prompt, canonical_solution, test, declaration, example_test.
 
-The language is the beginning of the task id. What its tests need beside a compiler is written into them: JavaScript's
-`console.assert` alone does not end a program, Go's library testify and Rust's crates are not there.
+The language is the beginning of the task id. JavaScript's `console.assert` does not end a program and Go's library
+testify is not there: the tests get their own. Imports of Rust's crates, which are not there either, are removed.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 
 from evaluation.datasets import Task
-from evaluation.formats.base import LeftOutError, Record, RecordError, get_stops, get_text
-from evaluation.source import compile_error, parse
+from evaluation.formats.base import LeftOutError, Record, RecordError, get_optional_text, get_stops, get_text
+from evaluation.source import find_compile_error, parse
 
 
 def to_task(record: Record) -> Task:
@@ -22,7 +22,7 @@ def to_task(record: Record) -> Task:
     question = get_text(record, "text" if "text" in record else "prompt").strip()
     code = get_text(record, "code").replace("\r\n", "\n")
     tests = _get_strings(record, "test_list")
-    setup = record.get("test_setup_code") or "\n".join(record.get("test_imports") or [])
+    setup = get_optional_text(record, "test_setup_code") or "\n".join(_get_imports(record))
     entry_point = _find_entry_point(code, tests)
     judged_by = "test_list" if record.get("test") is None else "test"
     task_id = f"MBPP/{number}" if isinstance(number := record.get("task_id"), int) else get_text(record, "task_id")
@@ -51,7 +51,7 @@ def _build_check_from_script(script: str, entry_point: str, task_id: str) -> str
     """The script; what begins with its first use of the entry point is in a check, unless it defines one."""
     tree = parse(script)
     if tree is None:
-        raise RecordError(f"field test: does not compile: {compile_error(script)}")
+        raise RecordError(f"field test: does not compile: {find_compile_error(script)}")
     if not any(_can_fail(node) for node in ast.walk(tree)):
         raise LeftOutError(task_id, "its test asserts nothing, so every answer would pass")
     if any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
@@ -87,13 +87,13 @@ def _is_using(statement: ast.stmt, name: str, lines: list[str]) -> bool:
 def _find_entry_point(code: str, tests: list[str]) -> str:
     tree = parse(code)
     if tree is None:
-        raise RecordError(f"field code: does not compile: {compile_error(code)}")
+        raise RecordError(f"field code: does not compile: {find_compile_error(code)}")
     defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     called: set[str] = set()
     for test in tests:
         parsed = parse(test)
         if parsed is None:
-            raise RecordError(f"field test_list: {test!r} does not compile: {compile_error(test)}")
+            raise RecordError(f"field test_list: {test!r} does not compile: {find_compile_error(test)}")
         functions = (node.func for node in ast.walk(parsed) if isinstance(node, ast.Call))
         called |= {function.id for function in functions if isinstance(function, ast.Name)}
     candidates = [name for name in defined if name in called]
@@ -118,6 +118,13 @@ def _get_strings(record: Record, field: str) -> list[str]:
     value = record.get(field)
     if not isinstance(value, list) or not value or not all(isinstance(v, str) and v.strip() for v in value):
         raise RecordError(f"field {field}: give a list of assert statements")
+    return value
+
+
+def _get_imports(record: Record) -> list[str]:
+    value = record.get("test_imports") or []
+    if not isinstance(value, list) or not all(isinstance(line, str) for line in value):
+        raise RecordError("field test_imports: give a list of import statements")
     return value
 
 

@@ -61,7 +61,7 @@ from evaluation.sandbox import Sandbox
 from evaluation.source import list_positional_arguments
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-21"
+BUILDER = "from-code-22"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -84,9 +84,9 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class Options:
-    """Lines of the file around the body in infilling form, the seconds that the tests may take, the interpreter
-    whose programs come first on their PATH ("" to leave PATH as it is), and what a prompt of the completion form
-    shows."""
+    """Lines of the file around the body in infilling form, the seconds that each command of the tests may take, the
+    interpreter whose programs come first on their PATH ("" to leave PATH as it is), and what a prompt of the completion
+    form shows."""
 
     before: int = LINES_BEFORE
     after: int = LINES_AFTER
@@ -110,7 +110,7 @@ class BuildContext:
 
     @cached_property
     def attribute_names(self) -> frozenset[str]:
-        """The names that the project's classes give their attributes."""
+        """The names that the project's classes give their attributes, without those that common types have too."""
         return find_attribute_names(module.tree for module in self.project.modules.values())
 
 
@@ -190,6 +190,8 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
 
 
 def _check_variety(cases: Sequence[Case]) -> None:
+    if len(cases) < checks.MIN_CASES:
+        raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls that are short enough for its test")
     if not any(case.is_informative() for case in cases):
         raise ExcludedError("returns and changes nothing in every call")
     if len({(case.outcome.returned, case.outcome.raised[:1], case.outcome.after) for case in cases}) == 1:
@@ -204,12 +206,13 @@ def _add_fair_nearby_cases(
     near: NearbyCases,
     faulty: Sequence[Mutant],
 ) -> tuple[list[Case], Fairness]:
-    """The chosen cases, and those near to them that the prompt states."""
+    """The chosen cases and those of `near`, without the added ones that ask for what the prompt does not tell; and the
+    fairness of the rest."""
     docstring = ast.get_docstring(function.node) or ""
     cases = [*chosen, *near.shown, *near.judging]
     prompt = build_prompt(work.project, function, work.options.context, LINES_BEFORE)
     changes = _list_constant_variants(work, function, prompt)
-    numbers = _list_showable_numbers(function, cases)
+    numbers = _list_showable_numbers(function, cases, near.shown)
     every = tuple(range(len(cases)))
     variants = [
         *(Variant(source, every) for _, source in changes),
@@ -237,11 +240,12 @@ def _add_fair_nearby_cases(
     return cases, fair
 
 
-def _list_showable_numbers(function: ProjectFunction, cases: Sequence[Case]) -> tuple[int, ...]:
-    """The numbers of the cases that the prompt shows or may show."""
-    documented = (number for number, case in enumerate(cases) if case.documented)
+def _list_showable_numbers(function: ProjectFunction, cases: Sequence[Case], shown: Sequence[Case]) -> tuple[int, ...]:
+    """The numbers of the cases that the prompt shows in any case, `shown` or documented, and of the first ones that it
+    may show: at most _MAX_SHOWABLE short ones and _MAX_LONG long ones."""
+    certain = (number for number, case in enumerate(cases) if case.documented or case in shown)
     short, long = list_showable(cases, function.qualified)
-    return tuple(dict.fromkeys([*documented, *short[:_MAX_SHOWABLE], *long[:_MAX_LONG]]))
+    return tuple(dict.fromkeys([*certain, *short[:_MAX_SHOWABLE], *long[:_MAX_LONG]]))
 
 
 def _list_constant_variants(
@@ -265,7 +269,8 @@ def _build_row_without_unstated(
     fair: Fairness,
     score: checks.MutationScore,
 ) -> dict[str, Any] | None:
-    """The task without the cases that ask for what the prompt does not tell; None where the others are not enough.
+    """The task without the cases that ask for what the prompt does not tell; None where there are no such cases, or
+    where the others are too few or make no strong test.
 
     Mutants that only the dropped cases notice do not count either: nobody asks for that part.
     """

@@ -31,16 +31,16 @@ def list_called_examples(function: ProjectFunction, recording: Recording) -> lis
     """Recorded calls of the functions that the body calls, the shortest whose results differ. An object whose method is
     called is shown by its class alone."""
     found: list[str] = []
-    for name, is_of_own in _find_called(function).items():
+    for name, is_on_attribute in _find_called(function).items():
         keys = [
             key
             for key in recording.calls
             if _parse_qualified_name(key).rpartition(".")[2] == name and key != function.key
         ]
-        if is_of_own:
+        if is_on_attribute:
             own = function.qualified.rpartition(".")[0]
             keys = [key for key in keys if _parse_qualified_name(key).rpartition(".")[0] != own]
-        if len(keys) == 1 and (is_of_own or name not in STANDARD_ATTRIBUTE_NAMES):
+        if len(keys) == 1 and (is_on_attribute or name not in STANDARD_ATTRIBUTE_NAMES):
             found += _list_shortest(_parse_qualified_name(keys[0]), recording.calls[keys[0]])
     return found[:_MAX_EXAMPLES]
 
@@ -70,8 +70,8 @@ def _find_called(function: ProjectFunction) -> dict[str, bool]:
             case ast.Call(func=ast.Name(id=name)):
                 found.setdefault(name, False)
             case ast.Call(func=ast.Attribute(attr=name, value=value)):
-                is_own = isinstance(value, ast.Attribute) and is_self(value.value)
-                found[name] = found.get(name, False) or is_own
+                is_on_attribute = isinstance(value, ast.Attribute) and is_self(value.value)
+                found[name] = found.get(name, False) or is_on_attribute
     return found
 
 

@@ -40,7 +40,8 @@ MIN_MUTANTS = 3
 MIN_STRONG_CASES = 5
 """Fewer make a weak test."""
 FEW_CASES = 5
-"""With at most this many cases, a test must notice MIN_KINDS kinds of faults and see MIN_RESULTS results."""
+"""With at most this many cases that are not nearby, the mutants must be of MIN_KINDS kinds, and the results MIN_RESULTS
+different ones unless all are True, False or None."""
 MIN_KINDS = 3
 MIN_RESULTS = 3
 _LIMITS = Limits()
@@ -147,7 +148,7 @@ def check_original(sandbox: Sandbox, task: Task, program: str) -> None:
 
     Other work on the machine can only add to the CPU time, so the least of several measurements counts.
     """
-    placed, judged = task.build_judged_program(program), task.as_judged()
+    placed, judged = task.build_judged_program(program), task.build_judged_task()
     result = run_without_sandbox_faults(lambda: sandbox.judge(placed, judged, _LIMITS))
     if result.status != Status.PASSED:
         raise ExcludedError("does not pass its own test", f"{result.status}: {result.detail[:200]}")

@@ -32,7 +32,7 @@ class Coverage:
     covered: int
     lines_seen: int
     lines_called: int
-    lines_of_tasks: int
+    lines_covered: int
     left_out: tuple[ExclusionCount, ...]
 
     @property
@@ -43,7 +43,7 @@ class Coverage:
     @property
     def lines_share(self) -> float:
         """The share of the lines of called functions that stand in tasks, from 0 to 1."""
-        return self.lines_of_tasks / self.lines_called if self.lines_called else 0.0
+        return self.lines_covered / self.lines_called if self.lines_called else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -55,7 +55,7 @@ class Coverage:
             "covered_share": round(self.covered_share, 4),
             "lines_seen": self.lines_seen,
             "lines_called": self.lines_called,
-            "lines_of_tasks": self.lines_of_tasks,
+            "lines_covered": self.lines_covered,
             "lines_share": round(self.lines_share, 4),
             "left_out": [vars(each) for each in self.left_out],
         }
@@ -77,6 +77,6 @@ def compute_coverage(
         covered=len(covered),
         lines_seen=sum(lines.values()),
         lines_called=sum(lines[key] for key in called),
-        lines_of_tasks=sum(lines[key] for key in covered),
+        lines_covered=sum(lines[key] for key in covered),
         left_out=tuple(ExclusionCount(reason, count, find_remedy(reason)) for reason, count in left_out),
     )

@@ -196,7 +196,8 @@ class _ExampleChoice:
 
 
 def _find_unseen_numbers(needs: Sequence[PromptNeed], examples: Sequence[str], docstring: str) -> list[PromptNeed]:
-    """The needs of several numbers that stand in no example: nobody finds the weights of a checksum from results."""
+    """The needs of numbers that stand neither in an example nor in the docstring, if there are more than
+    _GUESSABLE_NUMBERS of them: nobody finds the weights of a checksum from results."""
     text = "\n".join([*examples, docstring])
     unseen = [need for need in needs if need.constant.kind == "number" and not need.constant.is_in(text)]
     return unseen if len({need.constant.value for need in unseen}) > _GUESSABLE_NUMBERS else []
@@ -261,8 +262,8 @@ def _get_sort_key(case: Case) -> tuple[bool, int, str]:
 
 
 def _find_told_needs(number: int, text: str, needs: Sequence[PromptNeed], every: Sequence[str]) -> set[int]:
-    """The needs that an example tells. It must hold the constant if that is a name or any case shows it: what
-    an example shows of a method is what it does, not that there is one."""
+    """The needs that an example tells: it notices the change, and its text holds the constant if that is a name or if
+    any case's text holds it. A call that notices a renamed method shows what the method does, not its name."""
     found = set()
     for place, need in enumerate(needs):
         comes_out = need.constant.kind == "name" or any(need.constant.is_in(each) for each in every)

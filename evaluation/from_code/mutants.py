@@ -14,12 +14,12 @@ from typing import Any
 
 from evaluation.from_code.operators import MutationContext, list_mutations
 from evaluation.from_code.oversights import (
-    find_following_guards,
+    find_conditions_after_guards,
     find_preceding_tests,
     find_stored_parameters,
     pair_defaults,
 )
-from evaluation.source import compile_error, list_arguments, unparse
+from evaluation.source import find_compile_error, list_arguments, unparse
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 MUTANT_MEMORY_BYTES = 128 * 2**20
@@ -66,7 +66,7 @@ def build_mutants(function: FunctionNode, limit: int, use: FunctionUse = _UNKNOW
     defaults = _find_defaults(function, use.owner) | {name: ast.Constant(value) for name, value in use.fixed.items()}
     context = MutationContext(
         _list_local_names(function), list_parameters(function), defaults, use.has_none,
-        find_stored_parameters(function), find_preceding_tests(function), find_following_guards(function),
+        find_stored_parameters(function), find_preceding_tests(function), find_conditions_after_guards(function),
         {*use.optional, *_find_none_defaults(function)}, _list_attributes(function),
         use.owner.name if use.owner else "",
     )  # fmt: skip
@@ -82,14 +82,15 @@ def build_mutants(function: FunctionNode, limit: int, use: FunctionUse = _UNKNOW
         for operator in sorted(queues):
             while queues[operator] and len(chosen) < limit:
                 mutant = queues[operator].pop(0)
-                if compile_error(mutant.source) is None:
+                if find_compile_error(mutant.source) is None:
                     chosen.append(mutant)
                     break
     return sorted(chosen, key=lambda mutant: (mutant.line, mutant.operator, mutant.source))
 
 
 def _find_defaults(function: FunctionNode, owner: ast.ClassDef | None) -> dict[str, ast.expr]:
-    """What stands for a parameter, or for an attribute which a constructor gives the same name."""
+    """The simple defaults of the parameters by name, and those of the constructor's parameters (also what replaces None
+    in it) by `self.NAME`: an attribute of that name usually holds it."""
     found = _read_defaults(function.args)
     for each in owner.body if owner else ():
         if isinstance(each, ast.FunctionDef) and each.name == "__init__" and each is not function:

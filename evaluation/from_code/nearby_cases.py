@@ -30,8 +30,8 @@ MIN_CALLS = 20
 MAX_JUDGING = 20
 MAX_SHOWN = 6
 MAX_ODD = 5
-"""Calls that callers seldom make and that tell nothing else apart: they are shown too. Where a function has at most
-FEW_RESULTS results, these are calls whose change changes the result."""
+"""Calls that callers seldom make and that are not among the MAX_SHOWN: they are shown too. Where a function has at most
+FEW_RESULTS results, calls whose change changes the result are taken, if there are any."""
 FEW_RESULTS = 3
 MAX_SURVIVORS = 30
 _ACCIDENTS = frozenset({
@@ -62,7 +62,7 @@ def find_nearby_cases(
 ) -> NearbyCases:
     """The cases to add to the `chosen` ones, which the `survivors` pass: recorded ones that tell further mutants apart,
     and calls near to them. Of the calls, those are shown that tell still other mutants apart, take branches that no
-    recorded call takes, or raise what none raises."""
+    recorded call takes, or raise what none raises. So are at most MAX_ODD that callers seldom make."""
     faulty = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
     limit = _limit_calls(recorded, 1 + len(faulty))
     if limit < MIN_CALLS:

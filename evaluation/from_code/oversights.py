@@ -135,7 +135,7 @@ def find_stored_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     return {(each.lineno, each.col_offset): usual[each.id] for each in names}
 
 
-def find_following_guards(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.If]:
+def find_conditions_after_guards(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.If]:
     """The places of conditions that end what they are in, and the condition after each: a writer may swap them."""
     bodies = (body for each in ast.walk(function) if isinstance(body := getattr(each, "body", None), list))
     return {
@@ -268,8 +268,8 @@ def _narrow_exceptions(kind: ast.expr | None) -> Iterator[ast.expr]:
 
 
 def _narrow_check(node: ast.Call, value: ast.expr, kinds: ast.expr) -> Iterator[ast.expr]:
-    """The check with one type less, with an exact type instead of its subclasses, and left out; texts as all that is
-    neither a list nor a tuple."""
+    """The check left out, with one type less, with a concrete type for an abstract one, or for the exact type without
+    subclasses; a check for texts as `not isinstance(value, (list, tuple))`."""
     yield ast.Constant(True)
     parts = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
     if all(isinstance(each, ast.Name) and each.id in _TEXTS for each in parts):
@@ -288,7 +288,7 @@ def _narrow_check(node: ast.Call, value: ast.expr, kinds: ast.expr) -> Iterator[
 
 
 def _sort_as_text(node: ast.Call) -> Iterator[ast.expr]:
-    """The sort by the texts of what it sorts by, for which 10 comes before 9."""
+    """The sort by the texts of the items, for which 10 comes before 9; nothing where the call has a key."""
     match node.func:
         case ast.Name(id="sorted") | ast.Attribute(attr="sort"):
             if not any(each.arg == "key" for each in node.keywords):

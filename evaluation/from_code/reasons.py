@@ -33,6 +33,7 @@ REMEDIES = (
     ("has an f-string that Python before 3.12 cannot write", "no invisible character within its braces"),
     ("has code that is nested too deep to change", "a shorter expression, split into several"),
     ("has a decorator that may change what its callers see", _BY_TESTS),
+    ("has fewer than 2 calls that are short enough", f"tests that call it with smaller values, or {_BY_TESTS}"),
     ("has fewer than 2 calls", f"tests that call it with two kinds of data or more, or {_BY_TESTS}"),
     ("returns and changes nothing in every call", f"results or changed arguments, or {_BY_TESTS}"),
     ("does the same in every call", _VARIED),

@@ -201,7 +201,8 @@ def _explain_empty_recording(project: Project, recording: Recording, options: Op
 
 @dataclass(frozen=True)
 class TaskMaker:
-    """Makes the task of a function: recorded calls judge it where they can, else the project's tests."""
+    """Makes the task of a function: recorded calls judge it, or the project's tests where they do so better or were
+    asked for."""
 
     work: build.BuildContext
     suite: ProjectSuite
@@ -229,8 +230,8 @@ class TaskMaker:
                 return by_calls
             if function.key not in self.work.recording.covering.list_called_functions():
                 return by_calls
-        is_known = by_calls is not None and by_calls.row is not None
-        by_tests = make.make_task_from_tests(self.suite, self.work, function, all_killed=is_known)
+        has_task_by_calls = by_calls is not None and by_calls.row is not None
+        by_tests = make.make_task_from_tests(self.suite, self.work, function, all_killed=has_task_by_calls)
         if by_calls is None or (by_tests.row is not None and not by_tests.row["source"]["weak"]):
             return by_tests
         if by_calls.row is not None:

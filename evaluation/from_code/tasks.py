@@ -28,7 +28,7 @@ LINES_AFTER = 40
 
 
 def build_task_id(project: Project, function: ProjectFunction) -> str:
-    """The id of a function's task: project, module and function; a setter has its kind too."""
+    """The id of a function's task: project, module and function; a setter or deleter has its kind too."""
     names = map(get_decorator_name, function.node.decorator_list)
     accessor = next((f".{name}" for name in names if name in ("setter", "deleter")), "")
     return f"{project.name}/{function.module.name}.{function.qualified}{accessor}"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from evaluation.from_code.mutants import FunctionNode
 from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
-from evaluation.source import compile_error, is_self, unparse
+from evaluation.source import find_compile_error, is_self, unparse
 
 MAX_CONSTANTS = 40
 _KNOWN_NUMBERS = frozenset({0, 1, 2, 10, 100})
@@ -88,7 +88,7 @@ def find_constants(
             for number in numbers:
                 change(copies[number])
             source = unparse(ast.fix_missing_locations(copied))
-            if source is not None and compile_error(source) is None:
+            if source is not None and find_compile_error(source) is None:
                 variants.append(source)
         constants.append(BodyConstant(kind, value, getattr(nodes[numbers[0]], "lineno", 0), tuple(variants)))
     return sorted(constants, key=lambda each: (each.line, each.kind, str(each.value)))[:MAX_CONSTANTS]

@@ -40,8 +40,8 @@ class Syntax:
 
     `definitions` are the node types that define a function, a class or a variable, with a field `name` or `declarator`;
     `kept` the other top-level node types that stay in a program unless they use its function ("outer/inner" also asks
-    for the type of the first child). `wrappers` are nodes around a definition, such as an export: their content is
-    taken out. A top-level node of another type is a demonstration and is left out.
+    for the type of the first child). `wrappers` are nodes around a definition, such as an export: their content
+    takes their place. A top-level node of another type is a demonstration and is left out.
     """
 
     grammar: str  # the module of the grammar
@@ -157,7 +157,7 @@ def write_int64(value: int, least: str | None = None) -> str:
 
 
 def require_unicode(value: str) -> str:
-    """Returns the text. Raises UnsupportedError for one with half a character."""
+    """Returns the text. Raises UnsupportedError for one with a lone surrogate."""
     try:
         value.encode()
     except UnicodeEncodeError:

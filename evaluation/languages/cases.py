@@ -1,7 +1,7 @@
 """The signature and the cases of a task: what is called, with which arguments, and what must come back.
 
-Cases are data. They never become part of a program: arguments go to the driver one case at a time, and what comes back
-is compared outside of the program's process.
+Cases are data. They never become part of an answer's program: arguments go to the driver one case at a time, and what
+comes back is compared outside of the program's process.
 """
 
 from __future__ import annotations

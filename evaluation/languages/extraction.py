@@ -16,7 +16,15 @@ import tree_sitter
 from tree_sitter import Node
 
 from evaluation.datasets import Task
-from evaluation.extraction_base import MAX_CHARS, TREE_VERSION, Extraction, How, Reading, has_no_code, iterate_blocks
+from evaluation.extraction_base import (
+    MAX_CHARS,
+    TREE_VERSION,
+    CodeLocation,
+    Extraction,
+    Reading,
+    has_no_code,
+    iterate_blocks,
+)
 from evaluation.languages import registry
 from evaluation.languages.base import Language, Syntax
 from evaluation.normalization import convert_line_ends, extract_answer_text
@@ -52,7 +60,7 @@ def _read_literally(task: Task, text: str, opened: bool) -> Extraction:
     found = [code for _, code in iterate_blocks(text, opened) if code.strip()]
     code = found[0] if opened and found else text
     restated = _is_mentioning(task.entry_point, code)
-    how: How = "open_fence" if opened else "function" if restated else "completion"
+    how: CodeLocation = "open_fence" if opened else "function" if restated else "completion"
     return Extraction(code if restated else task.prompt + code, how, TREE_VERSION)
 
 
@@ -60,7 +68,9 @@ def _is_mentioning(name: str, code: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", code) is not None
 
 
-def _iterate_readings(task: Task, text: str, opened: bool, syntax: Syntax) -> Iterator[tuple[Reading, How, str]]:
+def _iterate_readings(
+    task: Task, text: str, opened: bool, syntax: Syntax
+) -> Iterator[tuple[Reading, CodeLocation, str]]:
     """Programs that the answer may mean, the most likely first."""
     if not opened:
         for ending in _ENDINGS:
@@ -83,7 +93,7 @@ def _iterate_readings(task: Task, text: str, opened: bool, syntax: Syntax) -> It
 
 
 def find_open_function(prompt: str, language: Language) -> str | None:
-    """The name of the function that a prompt leaves open, None for no function."""
+    """The last name that a prompt defines once its open function is closed, None where it defines none."""
     for ending in _ENDINGS[1:]:
         named = [part for part in split_parts(prompt + ending, language.SYNTAX) if part.names and not part.has_error]
         if named:
@@ -95,7 +105,8 @@ def trim_program(program: str, entry_point: str, language: Language, test: str =
     """The program without demonstrations; None if its function is missing, empty or has a syntax error.
 
     The last whole definition of the function wins. What follows it is dropped from the first syntax error on. `main` is
-    a demonstration, and what the test that becomes a part of the program defines would be defined twice.
+    a demonstration. Names that the test defines are left out too: as the test becomes part of the program, they would
+    be defined twice.
     """
     syntax = language.SYNTAX
     every = split_parts(program, syntax)
@@ -112,7 +123,7 @@ def trim_program(program: str, entry_point: str, language: Language, test: str =
         part
         for part in whole
         if part is chosen
-        or (part not in defining and not _is_only(part, left_out) and _is_kept(part, entry_point, syntax))
+        or (part not in defining and not _defines_only(part, left_out) and _is_kept(part, entry_point, syntax))
     ]
     texts = (
         part.remove_definitions(_MAIN, syntax) if _MAIN in {*part.names} & left_out else part.text for part in kept
@@ -120,7 +131,7 @@ def trim_program(program: str, entry_point: str, language: Language, test: str =
     return "".join(f"{text}\n" for text in texts)
 
 
-def _is_only(part: SourcePart, names: set[str]) -> bool:
+def _defines_only(part: SourcePart, names: set[str]) -> bool:
     """Whether a part defines something, and nothing but these names."""
     return bool(part.names) and names.issuperset(part.names)
 
@@ -173,13 +184,13 @@ class SourcePart:
 
 
 @functools.cache
-def _parser(grammar: str, factory: str) -> tree_sitter.Parser:
+def _load_parser(grammar: str, factory: str) -> tree_sitter.Parser:
     return tree_sitter.Parser(tree_sitter.Language(getattr(importlib.import_module(grammar), factory)()))
 
 
 def split_parts(source: str, syntax: Syntax) -> list[SourcePart]:
     """The top-level parts of a source text, wrappers taken off; what could not be read is a part with an error."""
-    tree = _parser(syntax.grammar, syntax.factory).parse(source.encode("utf-8", "replace"))
+    tree = _load_parser(syntax.grammar, syntax.factory).parse(source.encode("utf-8", "replace"))
     return [_build_part(node, syntax) for node in _iterate_top_level(tree.root_node, syntax)]
 
 
@@ -222,7 +233,7 @@ def _get_defined_name(node: Node) -> str | None:
 
 
 def has_empty_body(part: SourcePart, syntax: Syntax) -> bool:
-    """Whether a definition does nothing: it has no body, or one with comments alone."""
+    """Whether a definition has a body with nothing but comments."""
     bodies = [body for node in _walk(part.node) if (body := node.child_by_field_name("body")) is not None]
     return bool(bodies) and all(child.type in syntax.comments for child in bodies[0].named_children)
 

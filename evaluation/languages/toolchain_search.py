@@ -34,10 +34,10 @@ def read_version(executable: str, *arguments: str) -> tuple[int, ...]:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolchainError(f"{executable} {_describe_failure(error)}") from error
-    return parse_numbers(executable, (done.stdout or done.stderr).decode("utf-8", "replace"))
+    return parse_version(executable, (done.stdout or done.stderr).decode("utf-8", "replace"))
 
 
-def parse_numbers(executable: str, text: str) -> tuple[int, ...]:
+def parse_version(executable: str, text: str) -> tuple[int, ...]:
     """The numbers of the version in what a program says. Raises ToolchainError if there is none."""
     found = _VERSION.search(text)
     if found is None:
@@ -123,7 +123,7 @@ def _describe_failure(error: OSError | subprocess.SubprocessError) -> str:
 def _check_owner(path: Path) -> None:
     facts = path.lstat()
     if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
-        raise ToolchainError(f"{path} belongs to somebody else: delete it, or set TMPDIR")
+        raise ToolchainError(f"{path} belongs to somebody else or others may write to it: delete it, or set TMPDIR")
 
 
 def is_reachable(path: str) -> bool:

@@ -37,7 +37,10 @@ def to_json(value: object, kind: Type) -> Json:
     if kind.name == "optional":
         return None if value is None else to_json(value, kind.item)
     if kind.name == "float" and type(value) is int:
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            raise ValueFormError(f"{_format_value(value)} is beyond the range of {kind}") from None
     if type(value) is not _PYTHON[kind.name]:
         raise ValueFormError(f"{_format_value(value)} is a {type(value).__name__}, not {kind}")
     if isinstance(value, dict):

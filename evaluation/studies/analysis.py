@@ -34,9 +34,9 @@ class ArmCurve:
     n_tasks: int
     curve: Curve
 
-    def at(self, budget_s: float) -> tuple[WithInterval, WithInterval]:
+    def get_shares_at(self, budget_s: float) -> tuple[WithInterval, WithInterval]:
         """(Pass@First, Pass@All) at a budget in seconds, each a share with Wilson's interval."""
-        first, every = self.curve.at(budget_s)
+        first, every = self.curve.get_shares_at(budget_s)
         return self._add_interval(first), self._add_interval(every)
 
     def _add_interval(self, share: float) -> WithInterval:
@@ -87,13 +87,13 @@ class Analysis:
         """The answer at any budget up to the study's. Raises MetricError for a longer one."""
         return answer_at(self.compared, budget_s, margin)
 
-    def answers_with(self, margin: float) -> tuple[BudgetAnswer, ...]:
+    def list_answers(self, margin: float) -> tuple[BudgetAnswer, ...]:
         """`answers` with another margin."""
         if margin == MARGIN:
             return self.answers
         return tuple(self.answer_at(answer.budget_s, margin) for answer in self.answers)
 
-    def samples_with(self, budget_s: float | None) -> tuple[FamilySamples, ...]:
+    def list_samples(self, budget_s: float | None) -> tuple[FamilySamples, ...]:
         """`samples`, also at this budget."""
         if budget_s is None or not self.samples:
             return self.samples
@@ -160,7 +160,7 @@ def _build_frontier_point(compared: ArmComparison, figure: Figure, budget_s: flo
     arm = compared.find_leader(figure, budget_s)
     if arm is None:
         return FrontierPoint(budget_s, None, 0.0, 0.0, too_close=False)
-    first, every = (compared.share(one, arm, budget_s) for one in FIGURES)
+    first, every = (compared.compute_share(one, arm, budget_s) for one in FIGURES)
     return FrontierPoint(
         budget_s, compared.arms[arm].name, first, every, not compared.leads_clearly(figure, arm, budget_s)
     )

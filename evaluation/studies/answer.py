@@ -67,26 +67,26 @@ def answer_at(compared: ArmComparison, budget_s: float, margin: float = MARGIN) 
     choice = choose_arm(compared, "first", budget_s, margin)
     names = [arm.name for arm in compared.arms]
     if choice is None:
-        highest = max(compared.share("all", arm, budget_s) for arm in range(len(names)))
-        limits = compared.interval("first", 0, budget_s)
+        highest = max(compared.compute_share("all", arm, budget_s) for arm in range(len(names)))
+        limits = compared.compute_interval("first", 0, budget_s)
         return BudgetAnswer(
             budget_s, None, 0.0, limits, highest, None, None, 0.0, limits, highest, None, margin, None, None, None,
             None, (), (), (), len(names),
         )  # fmt: skip
     best, use, pair = choice.best, choice.use, choice.pair
-    share, later_s = compared.share("first", use, budget_s), budget_s + 1.0
+    share, later_s = compared.compute_share("first", use, budget_s), budget_s + 1.0
     cheaper = _find_cheaper(compared, use, range(len(names)))
     return BudgetAnswer(
         budget_s=budget_s,
         arm=names[best],
-        pass_first=compared.share("first", best, budget_s),
-        interval=compared.interval("first", best, budget_s),
-        pass_all=compared.share("all", best, budget_s),
-        one_second_more=compared.share("first", use, later_s) - share if later_s <= compared.end_s else None,
+        pass_first=compared.compute_share("first", best, budget_s),
+        interval=compared.compute_interval("first", best, budget_s),
+        pass_all=compared.compute_share("all", best, budget_s),
+        one_second_more=compared.compute_share("first", use, later_s) - share if later_s <= compared.end_s else None,
         use=names[use],
         use_pass_first=share,
-        use_interval=compared.interval("first", use, budget_s),
-        use_pass_all=compared.share("all", use, budget_s),
+        use_interval=compared.compute_interval("first", use, budget_s),
+        use_pass_all=compared.compute_share("all", use, budget_s),
         verdict=choice.verdict,
         margin=margin,
         against=None if choice.against is None else names[choice.against],

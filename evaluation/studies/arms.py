@@ -10,7 +10,7 @@ from evaluation.paired_runs import PairedRuns
 
 
 @dataclass(frozen=True, slots=True)
-class ArmTiming:
+class ArmMeasurements:
     """What the paper's table shows of an arm beside its samples; None where it was not measured.
 
     Milliseconds per token are computed from the samples. `mean_acceptance_length` is in tokens per round and sample,
@@ -31,16 +31,16 @@ class Arm:
     drafter: str
     n: int
     family: str  # a text of all options but n: arms of one family differ only in n
-    # a text of all options but drafter, draft length, acceptance and their like: arms of one pair differ only in how
-    # they draft
-    pair: str
+    # a text of all options but drafter, draft length, acceptance and their like: arms of one drafting family
+    # differ only in how they draft
+    drafting_family: str
     speculative: bool  # False for regular decoding (no drafter)
     cost_s: float  # mean engine time per task in seconds; orders "cheapest first"
-    timing: ArmTiming = field(default_factory=ArmTiming)
+    measured: ArmMeasurements = field(default_factory=ArmMeasurements)
 
 
 class ArmComparison(PairedRuns):
-    """The arms over the tasks that all of them have graded. Raises MetricError without arms or without such a task.
+    """The arms over the tasks that all of them have graded.
 
     Leave out an arm that was dropped or has failed: its few tasks would be all that the others are compared on.
     """

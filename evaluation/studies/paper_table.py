@@ -47,8 +47,8 @@ class PaperRow:
     ms_per_token_first: float | None
     ms_per_token_last: float | None
     ms_per_token_all: float | None
-    # All against All of the regular arm of the same pair, over the tasks on which both finished a sample; None for a
-    # regular arm and without one
+    # All against All of the regular arm of the same drafting family, over the tasks on which both finished a sample;
+    # None for a regular arm and without one
     speed_up: float | None
     tokens_per_s: float | None
     mean_acceptance_length: float | None
@@ -71,8 +71,8 @@ def _build_row(compared: ArmComparison, place: int) -> PaperRow:
     regular = [other for other, one in enumerate(compared.arms) if not one.speculative]
     same_target = [other for other in regular if compared.arms[other].target == arm.target]
     largest = max(same_target, key=lambda other: compared.arms[other].n, default=None)
-    plain = next((other for other in regular if compared.arms[other].pair == arm.pair), None)
-    own = compared.outcomes.latency(place)
+    plain = next((other for other in regular if compared.arms[other].drafting_family == arm.drafting_family), None)
+    own = compared.outcomes.compute_latency(place)
     return PaperRow(
         arm=arm.name,
         method=_get_method(arm),
@@ -87,9 +87,9 @@ def _build_row(compared: ArmComparison, place: int) -> PaperRow:
         ms_per_token_last=own.last,
         ms_per_token_all=own.all,
         speed_up=_compute_speed_up(compared, place, plain) if arm.speculative and plain is not None else None,
-        tokens_per_s=arm.timing.tokens_per_s,
-        mean_acceptance_length=arm.timing.mean_acceptance_length,
-        utilization=arm.timing.utilization,
+        tokens_per_s=arm.measured.tokens_per_s,
+        mean_acceptance_length=arm.measured.mean_acceptance_length,
+        utilization=arm.measured.utilization,
     )
 
 
@@ -102,8 +102,8 @@ def _get_method(arm: Arm) -> str:
 def _build_point(compared: ArmComparison, place: int, regular_finished: float, budget_s: float | None) -> PaperPoint:
     if budget_s is None:
         return PaperPoint(regular_finished, None, None, None, None)
-    finished = int((compared.outcomes.finish_times(place) <= budget_s).sum()) / _count_samples(compared, place)
-    first, every = (compared.share(figure, place, budget_s) for figure in FIGURES)
+    finished = int((compared.outcomes.list_finish_times(place) <= budget_s).sum()) / _count_samples(compared, place)
+    first, every = (compared.compute_share(figure, place, budget_s) for figure in FIGURES)
     return PaperPoint(regular_finished, budget_s, first, every, finished)
 
 
@@ -111,7 +111,7 @@ def _find_finish_time(compared: ArmComparison, regular: int | None, share: float
     """Seconds within which regular decoding finished this share of its samples, None if not within the budget."""
     if regular is None:
         return None
-    times = compared.outcomes.finish_times(regular)
+    times = compared.outcomes.list_finish_times(regular)
     needed = math.ceil(share * _count_samples(compared, regular))
     found = float(times[needed - 1]) if needed <= len(times) else math.inf
     return found if found <= compared.end_s else None
@@ -123,7 +123,7 @@ def _count_samples(compared: ArmComparison, place: int) -> int:
 
 def _compute_speed_up(compared: ArmComparison, place: int, plain: int) -> float | None:
     """How many times faster an arm is, on the tasks of which both have finished a sample."""
-    finished = compared.outcomes.has_finished()
+    finished = compared.outcomes.find_finished()
     both = finished[place] & finished[plain]
-    fast, slow = (compared.outcomes.latency(one, both).all for one in (place, plain))
+    fast, slow = (compared.outcomes.compute_latency(one, both).all for one in (place, plain))
     return slow / fast if slow and fast else None

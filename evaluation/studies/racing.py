@@ -50,7 +50,7 @@ def compute_e_value(wins: int, losses: int) -> float:
     before, the next task on which the two differ is a win with a probability of at most 1/2.
     """
     n = wins + losses
-    # The area of p**wins * (1 - p)**losses over (1/2, 1), times 2**(n + 1): both are integers over each other.
+    # The area of p**wins * (1 - p)**losses over (1/2, 1), times 2**(n + 1): a ratio of two integers.
     log_e = math.log(count_upper_tail(n + 1, losses + 1)) - math.log((n + 1) * math.comb(n, wins))
     return math.exp(min(log_e, 700.0))  # the largest float is near e**709
 
@@ -81,7 +81,9 @@ def _find_drop(
     seen = [budget for budget, counts in solved.items() if any(counts)]
     if not seen or any(solved[budget][0] > solved[budget][1] for budget in budgets):
         return None
-    e_values = tuple(compute_e_value(*compared.wins_and_losses("first", better, worse, budget)) for budget in seen)
+    e_values = tuple(
+        compute_e_value(*compared.count_wins_and_losses("first", better, worse, budget)) for budget in seen
+    )
     if min(e_values) < threshold:
         return None
     return Drop(

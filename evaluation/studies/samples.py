@@ -94,10 +94,10 @@ def _build_cell(compared: ArmComparison, place: int, budget_s: float, *, best: b
         arm=compared.arms[place].name,
         n=compared.arms[place].n,
         budget_s=budget_s,
-        pass_first=compared.share("first", place, budget_s),
-        first_interval=compared.interval("first", place, budget_s),
-        pass_all=compared.share("all", place, budget_s),
-        all_interval=compared.interval("all", place, budget_s),
+        pass_first=compared.compute_share("first", place, budget_s),
+        first_interval=compared.compute_interval("first", place, budget_s),
+        pass_all=compared.compute_share("all", place, budget_s),
+        all_interval=compared.compute_interval("all", place, budget_s),
         best=best,
     )
 

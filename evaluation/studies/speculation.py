@@ -46,12 +46,12 @@ class SpeculationPair:
 
 
 def measure_speculation(compared: ArmComparison, budgets: Sequence[float]) -> tuple[SpeculationPair, ...]:
-    """Each speculative arm against each regular arm of its pair, at these budgets."""
+    """Each speculative arm against each regular arm of its drafting family, at these budgets."""
     return tuple(
         SpeculationPair(plain.name, arm.name, arm.n, _compute_gains(compared, regular, place, budgets))
         for place, arm in enumerate(compared.arms)
         for regular, plain in enumerate(compared.arms)
-        if arm.speculative and not plain.speculative and arm.pair == plain.pair
+        if arm.speculative and not plain.speculative and arm.drafting_family == plain.drafting_family
     )
 
 
@@ -74,8 +74,8 @@ def _compute_gains(compared: ArmComparison, plain: int, arm: int, budgets: Seque
         found.append(
             Gain(
                 budget_s=budget,
-                plain=compared.share("first", plain, budget),
-                speculative=compared.share("first", arm, budget),
+                plain=compared.compute_share("first", plain, budget),
+                speculative=compared.compute_share("first", arm, budget),
                 gained=decision.difference,
                 gained_interval=(decision.low, decision.high),
                 plain_s=float(plain_s),

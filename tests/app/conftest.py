@@ -28,7 +28,7 @@ def ctx(tmp_path: Path, engine: FakeEngine, migrated: Path) -> Iterator[Context]
     settings = Settings(_env_file=None, data_dir=tmp_path / "data", reap_interval_s=0.2)
     settings.data_dir.mkdir()
     shutil.copy(migrated, settings.data_dir / "bassline.db")
-    database = Database(settings.database)
+    database = Database(settings.effective_database_url)
     yield Context(
         settings, database, MemoryBus(), load_engine=lambda config, on_progress: engine, make_grader=FakeGrader
     )

@@ -43,7 +43,9 @@ def served_service(folder: Path) -> Iterator[tuple[Context, openai.OpenAI]]:
     """An embedded service with a fake engine, and a client."""
     settings = Settings(_env_file=None, data_dir=folder)
     engine = FakeEngine()
-    ctx = Context(settings, Database(settings.database), MemoryBus(), lambda config, on_progress: engine, FakeGrader)
+    ctx = Context(
+        settings, Database(settings.effective_database_url), MemoryBus(), lambda config, on_progress: engine, FakeGrader
+    )
     with EmbeddedWorkers(ctx, "test"), client_of(create_app(ctx)) as client:
         yield ctx, client
     ctx.database.dispose()

@@ -43,7 +43,7 @@ class Activity:
 
 
 def on_cpu(engine):
-    engine.provenance = lambda: {"target_sha256": "0" * 64, "device": "a processor", "threads": 2}
+    engine.get_provenance = lambda: {"target_sha256": "0" * 64, "device": "a processor", "threads": 2}
 
 
 def ended(ctx, run_id):

@@ -43,7 +43,11 @@ def other(ctx):
         raise AssertionError("decoded in the command's own process")
 
     made = Context(
-        ctx.settings, Database(ctx.settings.database), MemoryBus(), load_engine=no_engine, make_grader=FakeGrader
+        ctx.settings,
+        Database(ctx.settings.effective_database_url),
+        MemoryBus(),
+        load_engine=no_engine,
+        make_grader=FakeGrader,
     )
     made.worker_name = "elsewhere:1"
     yield made

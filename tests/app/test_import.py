@@ -22,7 +22,7 @@ from app.core.broker import queues
 from app.core.db import database
 from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError, NotFoundError
-from app.core.states import JobState
+from app.core.states import BackgroundJobState
 from app.jobs import reaper
 from app.jobs.embedded import EmbeddedWorkers
 from app.runs import hidden_runs, import_samples, transitions
@@ -222,7 +222,7 @@ def kill(ctx, monkeypatch):
             with pytest.raises(KilledError):
                 action()
         with ctx.database.session() as session:
-            running = update(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING)
+            running = update(BackgroundJob).where(BackgroundJob.state == BackgroundJobState.RUNNING)
             session.execute(running.values(lease_until=get_utc_time() - dt.timedelta(seconds=1)))
 
     return kill_at
@@ -250,7 +250,7 @@ def test_an_import_whose_process_died_is_hidden_and_finished_by_a_worker(ctx, ma
         tasks = load_tasks_with_samples(session, run.id)
         assert [[s.index for s in task.samples] for task in tasks] == [list(range(10))] * 3
         job = session.get_one(BackgroundJob, job_id)
-        assert (job.state, job.done, job.input) == (JobState.FINISHED, 30, None)
+        assert (job.state, job.done, job.input) == (BackgroundJobState.FINISHED, 30, None)
 
 
 def test_an_import_that_is_cancelled_leaves_nothing(ctx, many, small_batches, kill):
@@ -261,7 +261,7 @@ def test_an_import_that_is_cancelled_leaves_nothing(ctx, many, small_batches, ki
     reaper.reap(ctx)
     assert_nothing_stored(ctx)
     with ctx.database.read() as session:
-        assert session.get_one(BackgroundJob, job.id).state is JobState.CANCELLED
+        assert session.get_one(BackgroundJob, job.id).state is BackgroundJobState.CANCELLED
     with pytest.raises(ConflictError, match="its file is not stored any more: send it again"):
         jobs.retry(ctx, job.id)
 

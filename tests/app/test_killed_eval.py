@@ -46,7 +46,7 @@ class Killed(FakeEngine):
 
 settings = Settings(_env_file=None, data_dir=sys.argv[1])
 engine = Killed()
-ctx = Context(settings, Database(settings.database), MemoryBus(), lambda *_: engine, FakeGrader)
+ctx = Context(settings, Database(settings.effective_database_url), MemoryBus(), lambda *_: engine, FakeGrader)
 with EmbeddedWorkers(ctx, "eval", pinned_only=True):
     spec = RunSpec(target="smollm2-135m", dataset="additions", n=2, budget_s=5)
     run_id = service.submit(ctx, spec, pinned_worker=ctx.worker_name)

@@ -18,7 +18,7 @@ from app.core.context import Context
 from app.core.db.database import Database
 from app.core.errors import BadInputError
 from app.core.events import event_types
-from app.core.events.bus import FIRST, MemoryBus
+from app.core.events.bus import BEFORE_FIRST, MemoryBus
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work import quiet_wait
@@ -78,7 +78,7 @@ def test_a_run_waits_beside_a_busy_loop_and_goes_on_when_it_ends(ctx, spec, engi
     assert row(ctx, run_id).state is RunState.FINISHED
     assert len(engine.requests) == 3
     assert (wait.lost, wait.waited_s > 0, wait.waited_s < 600) == (None, True, True)
-    said = [e.data["message"] for e in ctx.bus.read(run_id, FIRST, 0.0) if e.type == event_types.LOADING]
+    said = [e.data["message"] for e in ctx.bus.read(run_id, BEFORE_FIRST, 0.0) if e.type == event_types.LOADING]
     assert said
     assert all(map(SAYS.fullmatch, said))
 
@@ -234,7 +234,7 @@ def test_elsewhere_than_on_a_terminal_a_command_does_not_wait(bassline, tmp_path
 
 @pytest.mark.usefixtures("always_busy", "additions")
 def test_a_command_says_why_the_server_waits_to_which_it_handed_its_run(ctx, bassline, monkeypatch):
-    other = Context(ctx.settings, Database(ctx.settings.database), MemoryBus(), make_grader=FakeGrader)
+    other = Context(ctx.settings, Database(ctx.settings.effective_database_url), MemoryBus(), make_grader=FakeGrader)
     other.worker_name = "elsewhere:1"
     with EmbeddedWorkers(ctx, "serve"):
         monkeypatch.setattr("app.cli.common.make_context", lambda: other)

@@ -14,7 +14,7 @@ from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.core.db.types import get_utc_time
 from app.core.errors import NotFoundError
-from app.core.events.bus import FIRST
+from app.core.events.bus import BEFORE_FIRST
 from app.domains import metadata
 from app.jobs import reaper, retention
 from app.jobs.embedded import EmbeddedWorkers
@@ -58,7 +58,7 @@ def test_nothing_is_left_of_a_completion_that_is_deleted(ctx, client, path, body
     left = everything(ctx)
     assert "the_secret" not in left
     assert RIGHT.strip() not in left
-    assert ctx.bus.read(run_id, FIRST, 0) == []
+    assert ctx.bus.read(run_id, BEFORE_FIRST, 0) == []
 
 
 def test_a_prompt_that_two_completions_have_goes_with_the_second(ctx, client):

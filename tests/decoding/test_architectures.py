@@ -221,7 +221,7 @@ def test_row_by_row_every_drafter_writes_the_same_samples(name: str, loaded: Loa
         samples = [list(outcomes[i].samples) for i in range(len(requests))]  # type: ignore[union-attr]
         written[drafter] = [[sample.token_ids for sample in each] for each in samples]
         accepted[drafter] = sum(sample.n_accepted for each in samples for sample in each)
-        assert engine.provenance()["attention"] == OWN.name
+        assert engine.get_provenance()["attention"] == OWN.name
         if drafter == "./draft":
             one = engine.generate(requests[1])
             assert [sample.token_ids for sample in one.samples] == written["./draft"][1]

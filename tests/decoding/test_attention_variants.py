@@ -58,7 +58,7 @@ def test_every_attention_decodes_the_same_tokens(name: str, loaded: Callable[[Pr
         target.model.set_attn_implementation(implementation)
         engine = Engine(config, target, None)
         written[variant] = [sample.token_ids for sample in engine.generate(request).samples]
-        assert engine.provenance()["attention"] == variant
+        assert engine.get_provenance()["attention"] == variant
     assert written == dict.fromkeys(NAMES, written["sdpa"])
 
 

@@ -170,7 +170,7 @@ def test_plain_and_speculative_texts_are_the_same_and_the_model_has_a_name_of_it
         assert engine.batch_invariant
         written[drafter, length] = [(s.token_ids, s.logprobs) for s in engine.generate(request).samples]
     assert len({str(texts) for texts in written.values()}) == 1
-    told = engine.provenance()
+    told = engine.get_provenance()
     assert (told["target"], told["weights"]) == (f"{target.name} (int8)", "int8")
     assert told["target_sha256"] != target.sha256
 

@@ -108,7 +108,7 @@ def test_a_model_is_loaded_checked_prepacked_and_measured_once(save: Callable[..
     target, draft = save(tiny_qwen2()), save(disturbed(tiny_qwen2(), 0.05), "draft")
     together = [Engine.load(config) for config in configs(target, draft)]
     for made in together:
-        made.provenance()
+        made.get_provenance()
     assert calls == {"load": 2, "select_attention": 2, "prepack": 2, "is_batch_invariant": 1, "measure_verify_cost": 1}
 
 

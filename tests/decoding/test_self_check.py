@@ -98,8 +98,8 @@ def test_a_wrong_attention_is_replaced_by_pytorchs(
         assert get_backend(target.model) == BACKENDS["sdpa"]
         assert get_backend(draft.model) == BACKENDS["ragged"], "another model is left as it is"
         engine = Engine(EngineConfig(target="tiny"), replace(target, disabled=disabled), None)
-        assert engine.provenance()["disabled"] == "ragged"
-        assert engine.provenance()["attention"] == "sdpa"
+        assert engine.get_provenance()["disabled"] == "ragged"
+        assert engine.get_provenance()["attention"] == "sdpa"
     finally:
         for loaded in (target, draft):
             loaded.model.set_attn_implementation(before)
@@ -151,7 +151,7 @@ def test_graphs_that_work_stay(drafter: str, acceptance: str, quick: Callable[..
         assert len(runners.graphs) == 2
         assert [graphs.runner.cache.pool.n_used for graphs in runners.graphs] == before
     assert engine.disabled == []
-    assert engine.provenance()["disabled"] is None
+    assert engine.get_provenance()["disabled"] is None
 
 
 @pytest.mark.parametrize("drafter", [thorough("none"), "./draft", thorough("trained")])
@@ -268,4 +268,4 @@ def test_a_failed_capture_is_in_the_provenance(quick: Callable[..., Engine], mon
     monkeypatch.setattr(Graphs, "_capture", fail)
     engine = quick("none")
     engine.generate(Request("x =", sampling=SamplingParams(0.0), max_new_tokens=3))
-    assert engine.provenance()["disabled"] == "graphs"
+    assert engine.get_provenance()["disabled"] == "graphs"

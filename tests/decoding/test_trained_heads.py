@@ -157,7 +157,7 @@ def test_files_of_a_head_are_readable_alike(model: str, target: LoadedModel) -> 
 def test_a_run_names_the_head_that_drafted(drafter: str, model: str, target: LoadedModel) -> None:
     record = store(model, target)
     engine = load(model, drafter)
-    provenance = engine.provenance()
+    provenance = engine.get_provenance()
     assert (provenance["draft"], provenance["draft_sha256"]) == (f"trained for {model}", record.sha256)
     assert sum(engine.count_memory().values()) > sum(load(model, "none").count_memory().values())
 

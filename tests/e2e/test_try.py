@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from app.advice import service
 from app.advice.schemas import AdviceSpec
 from app.background.jobs import get_job
-from app.core.states import JobState
+from app.core.states import BackgroundJobState
 from tests.app.advice.test_try import FILES
 from tests.app.world import open_world
 from tests.e2e.looks import in_all_looks
@@ -104,10 +104,10 @@ def site(tmp_path_factory, with_humaneval):
     progress = {"cursor": {"step": "tasks"}, "done": 3, "total": 9, "message": "functions checked, about 20 s left"}
     ended = {"cursor": {"step": "answer"}, "result": {"advice": f"On 40 tasks of your code use {HOSTILE}"}}
     for values in (
-        {"state": JobState.QUEUED},
-        {"state": JobState.RUNNING, **progress},
-        {"state": JobState.FAILED, "error": f"no function of {HOSTILE} became a task", **progress},
-        {"state": JobState.FINISHED, **ended},
+        {"state": BackgroundJobState.QUEUED},
+        {"state": BackgroundJobState.RUNNING, **progress},
+        {"state": BackgroundJobState.FAILED, "error": f"no function of {HOSTILE} became a task", **progress},
+        {"state": BackgroundJobState.FINISHED, **ended},
     ):
         job_id = service.submit(world.context, AdviceSpec(path="/tmp", target=MODEL), None)
         with world.context.database.session() as session:

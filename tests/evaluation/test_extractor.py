@@ -75,7 +75,11 @@ def test_an_answer_that_takes_too_long_is_taken_unread_and_the_next_one_is_read(
     try:
         for _ in range(2):
             found = short.extract(CLOSE, text, "completion")
-            assert (found.program, found.how, found.version) == (CLOSE.prompt + text, "completion", VERSION + NOT_READ)
+            assert (found.program, found.location, found.version) == (
+                CLOSE.prompt + text,
+                "completion",
+                VERSION + NOT_READ,
+            )
         assert short.extract(CLOSE, "    return a\n", "completion").version == VERSION
     finally:
         short.close()

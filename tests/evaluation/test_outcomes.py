@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from evaluation.metrics import Curve, MetricError, SampleOutcome, rank_sample
+from evaluation.metrics import Curve, MetricError, SampleOutcome, build_rank_key
 from evaluation.outcomes import PairedOutcomes, SampleColumns
 
 BUDGETS = (0.5, 1.0, 2.0, 2.5, 7.0, 10.0)
@@ -49,7 +49,7 @@ def made_up(dice: random.Random, tasks: list[str], n: int) -> list[SampleOutcome
 def solve(samples: list[SampleOutcome], task: str, budget_s: float) -> tuple[bool, bool]:
     """Whether the chosen sample of the task passes within the budget, and whether any does."""
     done = [s for s in samples if s.task_id == task and s.finished_s is not None and s.finished_s <= budget_s]
-    best = max(done, key=lambda s: rank_sample(s.mean_logprob, s.index), default=None)
+    best = max(done, key=lambda s: build_rank_key(s.mean_logprob, s.index), default=None)
     return best is not None and best.passed, any(s.passed for s in done)
 
 
@@ -61,7 +61,7 @@ def test_every_run_is_solved_as_the_definitions_say(seed):
     found = PairedOutcomes(len(runs), tasks, columns(runs, tasks))
     from_samples = PairedOutcomes.from_samples(*runs)
     for run, samples in enumerate(runs):
-        curve = found.curve(run, 9.5)
+        curve = found.build_curve(run, 9.5)
         assert curve.budgets[-1] == 9.5
         for budget in (*BUDGETS, *(s.finished_s for s in samples if s.finished_s is not None)):
             first, every = ([solve(samples, task, budget)[figure] for task in tasks] for figure in range(2))
@@ -69,8 +69,8 @@ def test_every_run_is_solved_as_the_definitions_say(seed):
                 solved = [one.find_solved(figure, budget)[run].tolist() for figure in ("first", "all")]
                 assert solved == [first, every]
             if budget <= 9.5:
-                assert curve.at(budget) == (sum(first) / len(tasks), sum(every) / len(tasks))
-        for task, seconds in zip(tasks, found.first_correct()[run].tolist(), strict=True):
+                assert curve.get_shares_at(budget) == (sum(first) / len(tasks), sum(every) / len(tasks))
+        for task, seconds in zip(tasks, found.find_first_correct_times()[run].tolist(), strict=True):
             passed = [s.finished_s for s in samples if s.task_id == task and s.passed and s.finished_s is not None]
             assert seconds == min(passed) if passed else math.isnan(seconds)
 
@@ -94,8 +94,8 @@ def test_runs_of_which_no_sample_finished_solve_nothing():
     assert not first.any()
     assert not every.any()
     assert (found.find_chosen(5.0) == -1).all()
-    assert np.isnan(found.first_correct()).all()
-    assert found.curve(1, 5.0) == Curve((5.0,), (0.0,), (0.0,))
+    assert np.isnan(found.find_first_correct_times()).all()
+    assert found.build_curve(1, 5.0) == Curve((5.0,), (0.0,), (0.0,))
 
 
 def test_nothing_to_measure_is_an_error():

@@ -63,7 +63,7 @@ def test_no_answer_that_a_reader_would_call_right_fails(every: int, at_least: in
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     given = answers(every)
-    tasks = [HUMANEVAL.task(answer["task_id"]) for answer in given]
+    tasks = [HUMANEVAL.get_task(answer["task_id"]) for answer in given]
     found = [
         extract(task, answer["raw"], _STYLES[answer["style"]])  # type: ignore[arg-type]
         for answer, task in zip(given, tasks, strict=True)
@@ -78,6 +78,6 @@ def test_no_answer_that_a_reader_would_call_right_fails(every: int, at_least: in
                     others[tasks[i].task_id, program].add(i)
     cases = list(others)
     assert len(cases) > at_least
-    right = dict(grader.judge_many((program, HUMANEVAL.task(task_id)) for task_id, program in cases))
+    right = dict(grader.judge_many((program, HUMANEVAL.get_task(task_id)) for task_id, program in cases))
     missed = {i for n, verdict in right.items() if verdict.passed for i in others[cases[n]]}
     assert [(given[i]["model"], given[i]["style"], given[i]["task_id"]) for i in sorted(missed)] == []

@@ -89,7 +89,7 @@ def test_a_right_answer_in_another_shape_passes(shape, grader):
 
 
 def test_thoughts_without_an_answer_are_no_program():
-    assert extract(PRIME, f"<think>\nLet me try\n```python\n{DEF}```\n", "completion").how == "empty"
+    assert extract(PRIME, f"<think>\nLet me try\n```python\n{DEF}```\n", "completion").location == "empty"
 
 
 def test_words_that_look_like_tags_are_left_alone():

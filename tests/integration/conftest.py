@@ -75,7 +75,7 @@ sqlite_when_thorough = pytest.mark.parametrize(
 def ctx(migrated_url, tmp_path) -> Iterator[Context]:
     """A context over each kind of database, with the fakes behind the ports."""
     settings = Settings(_env_file=None, data_dir=tmp_path, database_url=migrated_url, heartbeat_s=0.1)
-    database = Database(settings.database)
+    database = Database(settings.effective_database_url)
     engine = FakeEngine()
     yield Context(
         settings, database, MemoryBus(), load_engine=lambda config, on_progress: engine, make_grader=FakeGrader

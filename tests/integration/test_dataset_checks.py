@@ -17,7 +17,7 @@ from app.background.models import BackgroundJob
 from app.background.work import hold_job
 from app.core.broker import queues
 from app.core.db.types import get_utc_time
-from app.core.states import DatasetKind, Failure, JobState, RunState
+from app.core.states import BackgroundJobState, DatasetKind, Failure, RunState
 from app.datasets import checking
 from app.datasets import service as datasets
 from app.datasets.checking import check_solutions, check_solutions_within
@@ -103,7 +103,7 @@ def kill_worker(ctx, dataset, judged: list[str], dies_at: str) -> None:
 
 def expire(ctx) -> None:
     with ctx.database.session() as session:
-        running = update(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING)
+        running = update(BackgroundJob).where(BackgroundJob.state == BackgroundJobState.RUNNING)
         session.execute(running.values(lease_until=get_utc_time() - dt.timedelta(seconds=1)))
 
 
@@ -138,7 +138,7 @@ def test_two_workers_judge_each_solution_once(ctx, dataset):
     assert [list(found) for found in results] == [[BROKEN], [BROKEN]]
     assert sorted(judged) == sorted(f"add/{i}" for i in range(N_TASKS))
     job = job_of(ctx)
-    assert (job.state, job.done, job.total, job.lease_until) == (JobState.FINISHED, N_TASKS, N_TASKS, None)
+    assert (job.state, job.done, job.total, job.lease_until) == (BackgroundJobState.FINISHED, N_TASKS, N_TASKS, None)
     assert job.result["faults"] == {BROKEN: ["wrong_answer", ""]}
 
 
@@ -171,7 +171,10 @@ def test_a_worker_that_lost_its_lease_stores_nothing(ctx, dataset):
     with pytest.raises(LostClaimError):
         do_job()
     job = job_of(ctx)
-    assert (job.state, job.cursor) == (JobState.RUNNING, {"next": 1})  # the old one neither finished nor returned it
+    assert (job.state, job.cursor) == (
+        BackgroundJobState.RUNNING,
+        {"next": 1},
+    )  # the old one neither finished nor returned it
 
 
 def test_the_heartbeat_keeps_the_lease_during_one_long_solution(ctx, dataset):
@@ -267,4 +270,4 @@ def test_a_process_that_stops_or_a_run_that_is_cancelled_ends_the_check(ctx, dat
     gate.set()
     work.join(30)
     assert len(judged) == 2
-    assert (job_of(ctx).state, job_of(ctx).cursor["next"]) == (JobState.CANCELLED, 2)
+    assert (job_of(ctx).state, job_of(ctx).cursor["next"]) == (BackgroundJobState.CANCELLED, 2)

@@ -76,7 +76,9 @@ def waitress(tmp_path: Path) -> Iterator[Service]:
     engine = FakeEngine(hold=threading.Event())
     vars(engine).update(has_chat_template=True, infill_format=INFILL)
     settings = Settings(_env_file=None, data_dir=tmp_path, max_streams=MAX_STREAMS)
-    ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=lambda config, on_progress: engine)
+    ctx = Context(
+        settings, Database(settings.effective_database_url), MemoryBus(), load_engine=lambda config, on_progress: engine
+    )
     with EmbeddedWorkers(ctx, "test"):
         server = WaitressServer(create_app(ctx), "127.0.0.1", 0)
 
@@ -101,7 +103,9 @@ def gunicorn(tmp_path: Path, redis_url: str) -> Iterator[Service]:
         _env_file=None, data_dir=tmp_path, broker_url=redis_url, secret_key="test", max_streams=MAX_STREAMS
     )
     bus = RedisBus(redis_url)
-    ctx = Context(settings, Database(settings.database), bus, load_engine=lambda config, on_progress: engine)
+    ctx = Context(
+        settings, Database(settings.effective_database_url), bus, load_engine=lambda config, on_progress: engine
+    )
     migrate.upgrade(ctx.database)
     port = free_port()
     environment = os.environ | {
@@ -181,7 +185,7 @@ def refused(client: http.client.HTTPConnection) -> bool:
 @pytest.mark.parametrize("name", ["stream", "openai-stream", "chat-stream"])
 def test_a_client_that_leaves_before_the_first_byte_cancels_its_completion(tmp_path, name):
     settings = Settings(_env_file=None, data_dir=tmp_path)
-    ctx = Context(settings, Database(settings.database), MemoryBus())
+    ctx = Context(settings, Database(settings.effective_database_url), MemoryBus())
     migrate.upgrade(ctx.database)
     path, body, headers = ASKED[name]
     environ = EnvironBuilder(path, method="POST", json=body, headers=headers).get_environ() | {

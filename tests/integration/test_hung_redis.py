@@ -16,7 +16,7 @@ from app.completions import service as completions
 from app.core.broker import queues
 from app.core.broker.celery_broker import CeleryBroker
 from app.core.context import make_context
-from app.core.events.bus import FIRST, RedisBus
+from app.core.events.bus import BEFORE_FIRST, RedisBus
 from app.core.settings import Settings
 from app.core.states import RunState
 from app.runs.models import Run
@@ -138,5 +138,8 @@ def test_events_are_read_again_once_redis_answers(redis_server):
     bus, run_id = RedisBus(redis_server.url), uuid.uuid4()
     bus.publish(run_id, "sample", {"index": 0})
     with hung(redis_server):
-        assert run_together(lambda: bus.read(run_id, FIRST, 5), lambda: bus.read(run_id, FIRST, 0.1)) == [[], []]
-    wait_for(lambda: bus.read(run_id, FIRST, 0))
+        assert run_together(lambda: bus.read(run_id, BEFORE_FIRST, 5), lambda: bus.read(run_id, BEFORE_FIRST, 0.1)) == [
+            [],
+            [],
+        ]
+    wait_for(lambda: bus.read(run_id, BEFORE_FIRST, 0))

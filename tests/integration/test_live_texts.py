@@ -14,7 +14,7 @@ from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
 from app.core.events import bus as buses
 from app.core.events import event_types
-from app.core.events.bus import FIRST, MemoryBus, RedisBus
+from app.core.events.bus import BEFORE_FIRST, MemoryBus, RedisBus
 from app.core.events.texts import TextAssembler
 from app.core.states import RunState
 from app.jobs.work import live_updates
@@ -89,7 +89,7 @@ class Completion:
         return Update(index, self.texts[index], len(self.ends[index]), tuple(origins), -0.3, elapsed_s, reason, ends)
 
 
-def read_texts(bus, after: str = FIRST) -> dict[int, dict]:
+def read_texts(bus, after: str = BEFORE_FIRST) -> dict[int, dict]:
     """The newest whole text of each sample, for a reader that comes now."""
     texts, newest = TextAssembler(), {}
     for event in bus.read(RUN, after, 0):
@@ -150,9 +150,9 @@ def bus(request):
 def test_only_a_reader_that_waits_counts_as_listening(bus):
     run_id = uuid.uuid4()
     assert not bus.publish(run_id, "sample", {})
-    bus.read(run_id, FIRST, 0)
+    bus.read(run_id, BEFORE_FIRST, 0)
     assert not bus.publish(run_id, "sample", {})
-    bus.read(run_id, FIRST, 0.01)
+    bus.read(run_id, BEFORE_FIRST, 0.01)
     assert bus.publish(run_id, "sample", {})
     assert not bus.publish(uuid.uuid4(), "sample", {})
 
@@ -165,7 +165,7 @@ def test_the_events_of_a_completion_are_about_as_long_as_its_texts(clock, bus, h
         if heard and i % 50 == 0:
             bus.read(run_id, "9" * 15 + "-0", 0.001)
         completion.round(30 / 680)
-    stored = sum(len(json.dumps(event.data)) for event in bus.read(run_id, FIRST, 0))
+    stored = sum(len(json.dumps(event.data)) for event in bus.read(run_id, BEFORE_FIRST, 0))
     n_characters = sum(map(len, completion.texts))
     assert n_characters > 60_000
     assert stored < (20 if heard else 8) * n_characters
@@ -186,8 +186,8 @@ def test_events_of_ended_runs_leave_the_memory(monkeypatch):
     ended, other = uuid.uuid4(), uuid.uuid4()
     bus.publish(ended, event_types.STATE, {"state": RunState.FINISHED, "error": None})
     bus.publish(other, event_types.STATE, {"state": RunState.RUNNING, "error": None})
-    assert bus.read(ended, FIRST, 0) == []
-    assert len(bus.read(other, FIRST, 0)) == 1
+    assert bus.read(ended, BEFORE_FIRST, 0) == []
+    assert len(bus.read(other, BEFORE_FIRST, 0)) == 1
 
 
 def test_a_resumed_reader_gets_whole_texts_or_deltas(ctx, clock):
@@ -195,7 +195,7 @@ def test_a_resumed_reader_gets_whole_texts_or_deltas(ctx, clock):
     completion = Completion(ctx.bus, clock, 1, run_id=run_id)
     for _ in range(4):
         completion.round(2.0)
-    stored = ctx.bus.read(run_id, FIRST, 0)
+    stored = ctx.bus.read(run_id, BEFORE_FIRST, 0)
     transitions.cancel(ctx, run_id)
     whole = [e for e in follow_events(ctx, run_id, stored[2].id, 0.01) if e and e.type == event_types.TEXT]
     assert [e.data["samples"][0]["text"] for e in whole] == completion.texts

@@ -19,7 +19,7 @@ def test_figures_and_cells_are_the_same_as_those_of_compare(ctx):
         rows = build_matrix(overlay, budget).rows
         for figure, outcomes in (("first", ("first",)), ("all", ("first", "any"))):
             wanted = compared[f"pass_{figure}"]
-            assert overlay.paired_runs.share(figure, 0, budget) == pytest.approx(wanted["b"])
+            assert overlay.paired_runs.compute_share(figure, 0, budget) == pytest.approx(wanted["b"])
             assert overlay.paired_runs.decide(figure, 1, 0, budget).difference == pytest.approx(wanted["delta"])
             solved = [[cell.outcome in outcomes for cell in row.cells] for row in rows]
             lost = [row.task_id for row, (of_a, of_b) in zip(rows, solved, strict=True) if of_a and not of_b]

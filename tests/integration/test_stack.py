@@ -20,7 +20,7 @@ from app.completions.policy import CompletionPolicy
 from app.core.broker import queues
 from app.core.context import Context
 from app.core.db.database import Database
-from app.core.events.bus import FIRST, MemoryBus, RedisBus
+from app.core.events.bus import BEFORE_FIRST, MemoryBus, RedisBus
 from app.core.settings import Settings
 from app.core.states import DatasetKind, RunState, TaskState, WorkStep
 from app.datasets import service as datasets
@@ -51,24 +51,24 @@ def test_a_reader_gets_every_event_from_any_point_on(bus):
     run_id = uuid.uuid4()
     for i in range(5):
         bus.publish(run_id, "sample", {"index": i})
-    events = bus.read(run_id, FIRST, 0)
+    events = bus.read(run_id, BEFORE_FIRST, 0)
     assert [e.data["index"] for e in events] == [0, 1, 2, 3, 4]
     assert [e.data["index"] for e in bus.read(run_id, events[2].id, 0)] == [3, 4]
     assert bus.read(run_id, events[-1].id, 0.05) == []
-    assert bus.read(uuid.uuid4(), FIRST, 0) == []
+    assert bus.read(uuid.uuid4(), BEFORE_FIRST, 0) == []
 
 
 def test_a_waiting_reader_wakes_when_something_happens(bus):
     run_id = uuid.uuid4()
     threading.Timer(0.1, bus.publish, (run_id, "state", {"state": "running"})).start()
-    assert [e.type for e in bus.read(run_id, FIRST, 10)] == ["state"]
+    assert [e.type for e in bus.read(run_id, BEFORE_FIRST, 10)] == ["state"]
 
 
 def test_a_redis_that_is_away_fails_nobody(monkeypatch):
     monkeypatch.setattr("app.core.events.bus.SILENT_S", 0.01)
     away = RedisBus("redis://127.0.0.1:9/0")
     away.publish(uuid.uuid4(), "sample", {})
-    assert away.read(uuid.uuid4(), FIRST, 5) == []
+    assert away.read(uuid.uuid4(), BEFORE_FIRST, 5) == []
 
 
 @pytest.fixture
@@ -83,7 +83,9 @@ def stack(migrated_postgres, redis_url, tmp_path):
         _env_file=None, data_dir=tmp_path, database_url=migrated_postgres, broker_url=redis_url, secret_key="test"
     )
     engine = FakeEngine()
-    ctx = Context(settings, Database(settings.database), RedisBus(redis_url), load_engine=lambda c, p: engine)
+    ctx = Context(
+        settings, Database(settings.effective_database_url), RedisBus(redis_url), load_engine=lambda c, p: engine
+    )
     environment = {
         **os.environ,
         "BASSLINE_DATABASE_URL": migrated_postgres,
@@ -155,7 +157,7 @@ def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, s
         (job,) = load_tasks_with_samples(session, run_id)
         assert job.state is TaskState.FINISHED
         assert [s.verdict for s in job.samples] == ["passed", "wrong_answer"]
-    kinds = [e.type for e in ctx.bus.read(run_id, FIRST, 0)]
+    kinds = [e.type for e in ctx.bus.read(run_id, BEFORE_FIRST, 0)]
     assert kinds.count("graded") == 2
     assert kinds[-1] == "state"
 

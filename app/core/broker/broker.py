@@ -12,7 +12,7 @@ from app.core.broker import queues
 from app.core.settings import Settings
 
 Message = tuple[str, uuid.UUID]
-"""(name of the Celery task, id of the run or job row)."""
+"""(name of the Celery task, id of the row: a run, a job of a run or a background job)."""
 
 
 class Broker(Protocol):

@@ -17,7 +17,8 @@ from app.core.broker.celery_app import celery_app, configure
 from app.core.settings import Settings
 
 UNREACHABLE = (OperationalError, RedisError, OSError)
-# A Redis that hangs accepts connections, and does not answer. Workers wait longer, for messages that come late.
+# For sending: a Redis that hangs accepts connections, and does not answer. Workers keep the longer timeouts of
+# celery_app.configure, because they block until a message comes.
 TIMEOUTS: dict[str, Any] = {
     **{"socket_timeout": 1, "socket_connect_timeout": 1, "health_check_interval": 0},
     **{"max_retries": 0, "interval_start": 0, "interval_step": 0, "interval_max": 0},
@@ -38,7 +39,7 @@ class CeleryBroker:
     def send(self, messages: Iterable[Message], queue: str) -> None:
         """Sends the messages, in this order."""
         try:
-            with producers[self._open_connection()].acquire(block=True) as producer:
+            with producers[self._make_connection()].acquire(block=True) as producer:
                 if time.monotonic() < self._silent_until:
                     return  # logged when it failed
                 for task, row_id in messages:
@@ -50,7 +51,7 @@ class CeleryBroker:
     def count_messages(self, queue: str) -> int | None:
         """How many messages wait in a queue."""
         try:
-            with self._open_connection() as connection:
+            with self._make_connection() as connection:
                 channel: Any = connection.default_channel
                 # Not passive: kombu 5.7 then looks for the queue without our key prefix and does not find it.
                 return int(channel.queue_declare(queue).message_count)
@@ -62,7 +63,7 @@ class CeleryBroker:
         if time.monotonic() < self._silent_until:
             return "cannot be reached: it did not answer a moment ago"
         try:
-            with connections[self._open_connection()].acquire(block=True) as connection:
+            with connections[self._make_connection()].acquire(block=True) as connection:
                 channel: Any = connection.default_channel
                 channel.client.ping()
         except UNREACHABLE as error:
@@ -71,5 +72,5 @@ class CeleryBroker:
         return None
 
     @staticmethod
-    def _open_connection() -> Connection:
+    def _make_connection() -> Connection:
         return celery_app.connection_for_write(transport_options=TIMEOUTS)

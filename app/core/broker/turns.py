@@ -7,8 +7,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-TURN_S = 60.0  # engines in memory and a batch are served this long before another is loaded, which costs seconds
-REMEMBERED = 1000
+# For so long, work whose engine is in memory goes first, and a batch takes further jobs: loading an engine costs
+# seconds.
+TURN_S = 60.0
+MAX_REMEMBERED = 1000  # pieces of work, before what no longer waits is forgotten
 
 
 class SchedulableWork(Protocol):
@@ -39,11 +41,11 @@ class TurnScheduler:
 
     def choose(self, waiting: Sequence[W], is_loaded: Callable[[W], bool]) -> W:
         """The next of `waiting`; `is_loaded` says whether its engine is in memory."""
-        now = time.monotonic()
+        now, candidates = time.monotonic(), waiting
         if now - self._loaded_at < TURN_S:
-            waiting = list(filter(is_loaded, waiting)) or waiting
-        chosen = min(waiting, key=lambda w: (w.jobs_in_progress, self._served.get(w.key, 0.0), w.key))
-        if len(self._served) >= REMEMBERED:
+            candidates = list(filter(is_loaded, waiting)) or waiting
+        chosen = min(candidates, key=lambda w: (w.jobs_in_progress, self._served.get(w.key, 0.0), w.key))
+        if len(self._served) >= MAX_REMEMBERED:
             self._served = {w.key: self._served[w.key] for w in waiting if w.key in self._served}
         self._served[chosen.key] = now
         if not is_loaded(chosen):

@@ -13,8 +13,7 @@ from app.core.db.types import UtcDateTime, get_utc_time
 def build_database_time(session: Session, seconds: float = 0.0) -> ColumnElement[dt.datetime]:
     """The time `seconds` from now by the database's clock, as an expression.
 
-    Leases and reports of life are written by it: the clock of one host may jump. SQLite has no other
-    clock than this host's.
+    Leases and heartbeats are written by it: the clock of one host may jump. SQLite has no other clock than this host's.
     """
     if session.get_bind().dialect.name == "sqlite":
         return literal(get_utc_time() + dt.timedelta(seconds=seconds), UtcDateTime())

@@ -65,7 +65,7 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """True for the embedded form's database."""
+        """Whether the database is SQLite's."""
         return make_url(self.url).get_backend_name() == "sqlite"
 
     @property
@@ -137,13 +137,13 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """A session for reading only: on SQLite it never waits for a writer."""
-        session = self.reader()
+        session = self.open_reader()
         try:
             yield session
         finally:
             session.close()
 
-    def reader(self) -> Session:
+    def open_reader(self) -> Session:
         """A read-only session that the caller closes (the web's one session per request)."""
         self._readers.release_connections()
         if self._reading is None:
@@ -209,8 +209,8 @@ def call_after_commit(session: Session, action: Callable[..., object], *args: ob
     session.info.setdefault(AFTER_COMMIT, []).append(partial(action, *args))
 
 
-def execute_update(session: Session, statement: Any) -> bool:
-    """Executes the UPDATE. Returns whether it changed a row."""
+def execute_change(session: Session, statement: Any) -> bool:
+    """Executes the UPDATE or DELETE. Returns whether it affected a row."""
     result = session.execute(statement, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
     return result.rowcount > 0

@@ -26,7 +26,8 @@ _OTHER_DATABASE = "BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Runs the migrations up to `revision`. Waits for another process that is doing the same.
+    """Runs the migrations up to `revision`. Waits for another process that is doing the same, on PostgreSQL at
+    most 30 s.
 
     Raises UnavailableError for a database of another version, and where it refuses a change.
     """
@@ -129,7 +130,8 @@ def _hold_lock(database: Database) -> Iterator[Connection]:
 @contextmanager
 def _disable_foreign_keys(connection: Connection) -> Iterator[None]:
     """To change a table of SQLite, Alembic copies and drops it: foreign keys would delete the rows that refer to it."""
-    driver: Any = connection.connection.driver_connection  # a transaction, which the connection begins, keeps them on
+    # SQLAlchemy's connection would begin a transaction, in which SQLite ignores this PRAGMA.
+    driver: Any = connection.connection.driver_connection
     driver.execute("PRAGMA foreign_keys=OFF")
     try:
         yield

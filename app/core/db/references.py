@@ -20,8 +20,8 @@ def find_id(
 ) -> uuid.UUID:
     """The id of a reference: a whole id is not looked up, a name gives its newest row.
 
-    `what` is the word for a row, `listing` the command that lists them, and `conditions` hold for those. Raises
-    NotFoundError, or BadInputError for the beginning of several ids.
+    `what` is the word for a row, `listing` the command that lists the rows, and `conditions` restrict which rows are
+    searched. Raises NotFoundError, or BadInputError for the beginning of several ids.
     """
     try:
         return uuid.UUID(reference)
@@ -53,8 +53,8 @@ def find_id_range(prefix: str) -> tuple[uuid.UUID, uuid.UUID] | None:
 
 
 def count_references(session: Session, row: Named) -> dict[str, int]:
-    """How many rows keep this one from being deleted, by table; empty where none does. Those that go along are left
-    out."""
+    """How many rows keep this one from being deleted, by table; empty where none does. Rows that the database deletes
+    along with it (ON DELETE CASCADE) are not counted."""
     target, counts = object_mapper(row).local_table, {}
     for table in Base.metadata.sorted_tables:
         for key in table.foreign_keys:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, StringConstraints
 
-Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
+InputText = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 """A text from outside. PostgreSQL stores no NUL; pydantic itself refuses half a surrogate pair."""
 
 
@@ -20,7 +20,7 @@ def clean_name(text: str) -> str:
     return name
 
 
-DisplayName = Annotated[Text, AfterValidator(clean_name)]
+DisplayName = Annotated[InputText, AfterValidator(clean_name)]
 """The name that somebody gives to a run, a study, an arm or a dataset; empty for none."""
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _FOR_SURROGATES = "\N{REPLACEMENT CHARACTER}\N{VARIATION SELECTOR-15}"
@@ -49,7 +49,7 @@ def require_storable(value: Any) -> Any:
         elif isinstance(one, float) and not math.isfinite(one):
             raise ValueError(f"holds {one}: give a number or null")
         elif isinstance(one, int) and abs(one) >= 2**63:
-            raise ValueError("holds a number of more than 64 bits: give a smaller one")
+            raise ValueError("holds a whole number of 2**63 or more, or -2**63 or less: give a smaller one")
     return value
 
 

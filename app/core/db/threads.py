@@ -32,7 +32,7 @@ class RepeatingThread:
             self._thread.join(timeout_s)
 
     def is_alive(self) -> bool:
-        """Whether the action will be called again."""
+        """Whether the thread runs."""
         return self._thread.is_alive()
 
     def _repeat(self) -> None:

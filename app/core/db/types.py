@@ -65,7 +65,8 @@ class OutputText(TypeDecorator[str]):
     """Text written by a model or its program.
 
     No database stores a lone surrogate, and PostgreSQL no U+0000. A visible character followed by a variation selector
-    replaces each; `storable.restore_original_text` recognizes the pair and restores the original.
+    replaces each; `storable.restore_original_text` recognizes the pair and restores U+0000, or U+D800 for any
+    surrogate.
     """
 
     impl = Text

@@ -21,13 +21,13 @@ from app.core.settings import MEMORY_BROKER
 from app.core.states import OPEN_RUN_STATES, RunState
 
 MAX_EVENTS = 5000
-MAX_STREAMS = 64
+MAX_BUFFERED_RUNS = 64  # whose events a process keeps in memory
 EXPIRE_S = 900  # after the last event of a run that is open
 ENDED_EXPIRE_S = 120  # after the end of a run: its pages and answers come from the database then
 LISTENER_S = 10  # a reader that waits counts as listening for so long: twice as long as it waits for an event
 SILENT_S = 2.0  # without another try after a failure: a Redis that hangs must slow down neither decoding nor readers
 BLOCK_S = 1.0  # that one command waits for events; its reader must notice soon that Redis hangs
-FIRST = "0-0"
+BEFORE_FIRST = "0-0"
 log = structlog.get_logger(__name__)
 
 
@@ -50,7 +50,7 @@ class EventBus(Protocol):
         """Adds an event to the run's stream. Returns whether anybody waits for events of the run."""
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
-        """Events after the id `after` (FIRST: all), waiting up to `wait_s` seconds for one; [] if none came."""
+        """Events after the id `after` (BEFORE_FIRST: all), waiting up to `wait_s` seconds for one; [] if none came."""
 
     def forget(self, run_id: uuid.UUID) -> None:
         """Drops the run's stream, which holds the text of its samples."""
@@ -90,7 +90,7 @@ class MemoryBus:
             self._streams.move_to_end(run_id)
             for expired in [key for key, found in self._streams.items() if found.expires_at <= now]:
                 del self._streams[expired]
-            while len(self._streams) > MAX_STREAMS:
+            while len(self._streams) > MAX_BUFFERED_RUNS:
                 self._streams.popitem(last=False)
             self._changed.notify_all()
             return self._listeners.get(run_id, -LISTENER_S) + LISTENER_S > now
@@ -129,12 +129,12 @@ class RedisBus:
         self._writer = redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5, retry=once)
         # Longer than a command waits, so that waiting for events is not mistaken for a dead connection.
         self._reader = redis.Redis.from_url(url, socket_timeout=2 * BLOCK_S, socket_connect_timeout=BLOCK_S, retry=once)
-        self._silent_until = 0.0
-        self._unread_until = 0.0
+        self._no_writes_until = 0.0
+        self._no_reads_until = 0.0
 
     def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> bool:
         """Adds an event to the run's Redis stream. Returns whether anybody waits for events of the run."""
-        if time.monotonic() < self._silent_until:
+        if time.monotonic() < self._no_writes_until:
             return False
         try:
             with self._writer.pipeline(transaction=False) as pipe:
@@ -144,7 +144,7 @@ class RedisBus:
                 pipe.exists(self._build_listener_key(run_id))
                 return bool(pipe.execute()[-1])
         except redis.RedisError as error:
-            self._silent_until = time.monotonic() + SILENT_S
+            self._no_writes_until = time.monotonic() + SILENT_S
             log.warning("events are not published", seconds=SILENT_S, error=str(error))
             return False
 
@@ -153,8 +153,8 @@ class RedisBus:
         until = time.monotonic() + wait_s
         while True:
             left_s = max(until - time.monotonic(), 0.0)
-            if (silent_s := self._unread_until - time.monotonic()) > 0:
-                time.sleep(min(left_s, silent_s))
+            if (no_reads_s := self._no_reads_until - time.monotonic()) > 0:
+                time.sleep(min(left_s, no_reads_s))
                 return []
             events = self._read_once(run_id, after, min(left_s, BLOCK_S))
             if events or left_s <= BLOCK_S:
@@ -169,7 +169,7 @@ class RedisBus:
                 pipe.xread({self._build_key(run_id): after}, block=block)
                 answer: Any = pipe.execute()[-1]
         except redis.RedisError as error:
-            self._unread_until = time.monotonic() + SILENT_S
+            self._no_reads_until = time.monotonic() + SILENT_S
             log.warning("events cannot be read", seconds=SILENT_S, error=str(error))
             return []
         streams = answer.values() if isinstance(answer, dict) else [entries for _, entries in answer or []]

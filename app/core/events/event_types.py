@@ -30,7 +30,8 @@ PAYLOADS: Mapping[str, tuple[str, ...]] = {
     TASK: ("task_id", "position", "state", "error"),
     # While decoding, at most 4 a second: tokens of all samples so far, and how many samples have ended.
     TOKENS: ("task_id", "elapsed_s", "tokens", "finished"),
-    # Completions only: whole texts of samples that grew, 10 a second, and that ended.
+    # Completions only: whole texts of samples that grew, at most 10 events a second (one while nobody listens), and of
+    # samples as they end.
     TEXT: ("task_id", "samples"),
     # The same, of each sample only what the event before it did not have.
     TEXT_DELTA: ("task_id", "samples"),

@@ -16,7 +16,7 @@ class RemoteServerError(RuntimeError):
 
 
 class ServerUnreachableError(RemoteServerError):
-    """Nothing takes connections at the server's address."""
+    """No connection to the server could be made: nothing listens, TLS fails, or the address is not valid."""
 
 
 class TokenLogprobs(NamedTuple):
@@ -101,8 +101,8 @@ class EventReader:
 def parse_chunk(data: str) -> Chunk:
     """The chunk in an event. Raises RemoteServerError for an error object, and for a form that cannot be read.
 
-    Without text, index and finish reason there is no answer. Log-probabilities and usage only go with it: those in a
-    wrong form count as not sent.
+    A text or finish reason of the wrong type is an error. A choice without an index is left out, and log-probabilities
+    and usage in a wrong form count as not sent.
     """
     try:
         document = json.loads(data)

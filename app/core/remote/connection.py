@@ -33,6 +33,7 @@ from app.core.remote.target import (
     RemoteTarget,
     list_secrets,
     load_secret_headers,
+    mask_secrets,
 )
 from decoding.request import RequestError
 
@@ -56,10 +57,10 @@ class RequestRefusedError(RequestError):
 
 
 class ServerBusyError(RemoteServerError):
-    """The server is too busy to take the request, and asks to wait `asked_s` seconds."""
+    """The server is too busy to take the request; it may be asked again after `asked_s` seconds."""
 
     def __init__(self, status: int, asked_s: float) -> None:
-        super().__init__(f"is too busy: it answers {status} and asks to wait {asked_s:g} s")
+        super().__init__(f"is too busy: it answers {status}, and may be asked again in {asked_s:g} s")
         self.asked_s = asked_s
 
 
@@ -118,7 +119,7 @@ class ServerConnection:
     async def stream(
         self, body: dict[str, Any], max_event_bytes: int, busy: BusyWait, path: str
     ) -> AsyncGenerator[Chunk]:
-        """The chunks of a streamed answer. A busy server is asked again until its first byte.
+        """The chunks of a streamed answer. A busy server is asked again until it accepts the request.
 
         Close it (`contextlib.aclosing`) to hang up. Raises RequestRefusedError, RemoteServerError.
         """
@@ -134,14 +135,15 @@ class ServerConnection:
                     error.args = (f"{self.address} {error}, after {busy.waited_s:.0f} s of waiting",)
                     raise
             except RemoteServerError as error:
-                raise RemoteServerError(self._redact(f"{self.address} {error}")) from None
+                raise RemoteServerError(self.redact(f"{self.address} {error}")) from None
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
                 raise self._make_error(error) from None
 
     async def fetch_page(self, url: str, body: dict[str, Any] | None = None) -> tuple[str, str]:
-        """(text, name of the server) of a page, from POST if there is a `body`; no text where it has no such page.
+        """(text, `Server` header) of a page, from POST if there is a `body`; no text where it has no such page.
 
-        Raises RemoteServerError where nothing answers in time, RequestRefusedError for a rejected key.
+        The text may hold secrets: pass to `redact` what is told of it. Raises RemoteServerError where nothing answers
+        in time, RequestRefusedError for a rejected key.
         """
         try:
             async with (
@@ -151,7 +153,7 @@ class ServerConnection:
                 self._require_accepted_key(response.status_code)
                 is_page = response.status_code == httpx2.codes.OK and not _is_compressed(response)
                 text = await _read_text(response, MAX_PAGE_BYTES) if is_page else ""
-                return self._redact(text), self._redact(response.headers.get("Server", ""))
+                return text, self.redact(response.headers.get("Server", ""))
         except TimeoutError:
             waited = f"{PAGE_S + CONNECT_S:g} s"
             raise RemoteServerError(
@@ -184,19 +186,20 @@ class ServerConnection:
         elif "SSL" in reason:
             remedy = "; a server without TLS has an address that begins with http://"
         kind = RemoteServerError if has_connected else ServerUnreachableError
-        return kind(self._redact(f"{self.address} {fault}: {reason}{remedy}"))
+        return kind(self.redact(f"{self.address} {fault}: {reason}{remedy}"))
 
     async def _require_stream(self, response: httpx2.Response) -> None:
-        """Raises RequestRefusedError or RemoteServerError unless the answer is a stream of events."""
+        """Raises RequestRefusedError or RemoteServerError for a status other than 200, a compressed answer, and JSON in
+        place of a stream."""
         status = response.status_code
         if status in BUSY:
             raise ServerBusyError(status, parse_retry_after(response.headers.get("Retry-After")))
         if response.has_redirect_location:
             location = response.headers["Location"][:200]
-            raise self._refuse(f"redirects to {location}: name that address as the target", status)
+            raise self._make_refusal(f"redirects to {location}: name that address as the target", status)
         self._require_accepted_key(status)
         if httpx2.codes.is_client_error(status):
-            raise self._refuse(f"refuses: {await _read_message(response)}", status)
+            raise self._make_refusal(f"refuses: {await _read_message(response)}", status)
         if status != httpx2.codes.OK:
             raise RemoteServerError(f"answers {status}: {await _read_message(response)}")
         if _is_compressed(response):
@@ -206,15 +209,14 @@ class ServerConnection:
 
     def _require_accepted_key(self, status: int) -> None:
         if status in REJECTED_KEY:
-            raise self._refuse(f"rejected the API key: set {KEY_VARIABLE}, or {HEADERS_VARIABLE}", status)
+            raise self._make_refusal(f"rejected the API key: set {KEY_VARIABLE}, or {HEADERS_VARIABLE}", status)
 
-    def _refuse(self, sentence: str, status: int) -> RequestRefusedError:
-        return RequestRefusedError(self._redact(f"{self.address} {sentence}"), status)
+    def _make_refusal(self, sentence: str, status: int) -> RequestRefusedError:
+        return RequestRefusedError(self.redact(f"{self.address} {sentence}"), status)
 
-    def _redact(self, sentence: str) -> str:
-        for secret in self._secrets:
-            sentence = sentence.replace(secret, "***")
-        return sentence
+    def redact(self, text: str) -> str:
+        """The text with *** for every secret."""
+        return mask_secrets(text, self._secrets)
 
 
 @cache
@@ -224,7 +226,8 @@ def _load_certificates() -> ssl.SSLContext:
 
 
 def parse_retry_after(header: str | None) -> float:
-    """The seconds that a Retry-After header asks for, as a number or as a date."""
+    """The seconds that a Retry-After header asks for, as a number or as a date; USUAL_PAUSE_S without one that can be
+    read, never less than SHORTEST_PAUSE_S."""
     asked_s = USUAL_PAUSE_S
     if header is not None and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", header.strip()):
         asked_s = float(header)

@@ -45,8 +45,9 @@ def build_chat_prompt(
     continuation: Mapping[str, Any] | None,
     template_kwargs: Mapping[str, Any] | None,
 ) -> RemotePrompt:
-    """A conversation whose reply begins with `reply_prefix`: by `continuation`, the fields with which the server writes
-    on from it, or, where that is None, by leaving out what comes before it in the reply."""
+    """A conversation whose reply begins with `reply_prefix`, by `continuation`: the fields with which the server writes
+    on from it. Where that is None, `reply_prefix`, a fence, is not sent, and the reply is dropped up to and including
+    the line of its first fence."""
     fields: dict[str, Any] = {"messages": list(messages)}
     if template_kwargs:
         fields["chat_template_kwargs"] = dict(template_kwargs)
@@ -74,7 +75,8 @@ class RemoteInfillFormat:
 
 
 def find_infill_format(way: str | None) -> RemoteInfillFormat | InfillFormat | None:
-    """The format for the way that a server offers: a field, or the name of a family whose markers its model has."""
+    """The format for the way that a server offers: `suffix`, `/infill`, or the name of a family whose markers its model
+    has; None for None."""
     if way in (BY_SUFFIX, BY_INFILL):
         return RemoteInfillFormat(way)
     return next((each for each in FORMATS if each.family == way), None)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from decoding.models.loaded import ModelSpec
 
 PROBE_S = 600.0  # a server may load its model when it is asked first
-WATCH_S = 0.05
+WATCH_S = 0.05  # between looks for updates and for a cancellation
 REQUESTS_TOGETHER = 8  # in a run for throughput
 UNACCEPTABLE = (httpx2.codes.BAD_REQUEST, httpx2.codes.UNPROCESSABLE_CONTENT)
 TokenCounter = Callable[[str], int]
@@ -108,7 +108,7 @@ class RemoteEngine:
         """Raises RequestError: the tokens are the server's."""
         raise RequestError("prompt holds token ids: a remote target takes plain prompts, send a text")
 
-    def provenance(self) -> Mapping[str, str | int | float | None]:
+    def get_provenance(self) -> Mapping[str, str | int | float | None]:
         """The facts known about the other server."""
         return {
             "target": self._target.model,
@@ -118,11 +118,11 @@ class RemoteEngine:
             "http_client": f"httpx2 {metadata.version('httpx2')}",
             **({"extra_body": json.dumps(self._target.extra_body)} if self._target.extra_body else {}),
             **({"tokenizer": self._target.tokenizer} if self._target.tokenizer else {}),
-            **self._profile.get_dialect(self._path).provenance(),
+            **self._profile.get_dialect(self._path).describe_requests(),
             **self._profile.describe_server(),
         }
 
-    def serving_costs(self) -> Mapping[str, float]:
+    def get_serving_costs(self) -> Mapping[str, float]:
         """Nothing: how requests share a batch there is the server's to decide."""
         return {}
 
@@ -188,7 +188,7 @@ class RemoteEngine:
         should_cancel: ShouldCancelRequest | None = None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         """Raises RequestError: interactive requests are sent one by one."""
-        raise RequestError("a remote target decodes one request at a time")
+        raise RequestError("a remote target serves no batch of interactive requests: send them one by one")
 
     def calibrate(self) -> None:
         """None: how fast the other machine is cannot be known from here."""
@@ -214,7 +214,7 @@ class RemoteEngine:
             for profile in (probed, replace(probed, takes_n=False)):
                 exchanges = _plan_exchanges(server, profile, request, clock)
                 await _receive(exchanges, clock, on_update, should_cancel)
-                if len(exchanges) == request.n or not _is_refused(exchanges[0]):
+                if len(exchanges) == request.n or not _may_retry_per_sample(exchanges[0]):
                     break  # else once more: some take n only up to a limit, or not with temperature 0
             after = await read_counters(server) if before else {}
         has_begun = any(exchange.has_begun for exchange in exchanges)
@@ -253,13 +253,13 @@ def _plan_exchanges(server: ServerConnection, profile: ServerProfile, request: R
 
 
 def derive_seed(seed: int, index: int) -> int:
-    """The seed of a sample with a request of its own: no two samples of a task share one, and runs
-    with seeds below 2**21 share none. Servers take 31 bits."""
+    """The seed of a sample with a request of its own: no two samples of a request share one, and neither do requests
+    with different seeds below 2**21. Servers take 31 bits."""
     return (seed * 1024 + index) % 2**31
 
 
-def _is_refused(exchange: Exchange) -> bool:
-    """Whether another form of the request may be taken."""
+def _may_retry_per_sample(exchange: Exchange) -> bool:
+    """Whether the server refused the form of the request, so that it may take one request for each sample."""
     return isinstance(exchange.fault, RequestRefusedError) and exchange.fault.status in UNACCEPTABLE
 
 

@@ -1,4 +1,4 @@
-"""What a server can do, found out once by tiny requests. What it lacks is made up on this side."""
+"""What a server can do, found out once by tiny requests. What it lacks is made up for on this side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.core.remote.chunks import Chunk, RemoteServerError, Usage
 from app.core.remote.connection import BusyWait, RequestRefusedError, ServerBusyError, ServerConnection
 from app.core.remote.dialects import BY_INFILL, BY_SUFFIX
 from app.core.remote.server_pages import (
-    CONTINUES_REPLIES,
+    CONTINUATION_FIELDS,
     NEUTRAL_SAMPLING,
     ServerFacts,
     has_single_token,
@@ -41,9 +41,10 @@ _USAGE = {"stream_options": {"include_usage": True}}
 
 @dataclass(frozen=True, slots=True)
 class ServerProfile:
-    """The fields of a request that a server takes and obeys, and the dialects that it has.
+    """The fields of a request that a server accepts, and the dialects that it has.
 
-    `infill` is how it fills a gap: `suffix`, `/infill` or the name of a family of markers; None: not.
+    Only `n`, and stop strings found in the prompt, are tested for their effect. `infill` is how it fills a gap:
+    `suffix`, `/infill` or the name of a family of markers; None: not.
     """
 
     takes_n: bool = True
@@ -63,7 +64,7 @@ class ServerProfile:
     @property
     def continuation(self) -> Mapping[str, Any] | None:
         """What to send so that the server writes on from the last message; None where it begins a new one."""
-        return CONTINUES_REPLIES.get(self.facts.name)
+        return CONTINUATION_FIELDS.get(self.facts.name)
 
     def build_options(self, n: int, seed: int, stop: tuple[str, ...], path: str) -> dict[str, Any]:
         """The fields of a request for n samples beside those that every server takes."""
@@ -85,8 +86,8 @@ class ServerProfile:
         strings than there are, and only a request of its own can be hung up where its text ends."""
         return not self.takes_n or path == INFILL_PATH or len(stop) > self.max_stops
 
-    def provenance(self) -> dict[str, str | int]:
-        """How requests are made and what is made up on this side, as a run records it."""
+    def describe_requests(self) -> dict[str, str | int]:
+        """How requests are made and what is made up for on this side, as a run records it."""
         for_many = "one request per sample" if not self.takes_n else "one request for all samples of a task"
         if self.takes_n and self.max_stops < MAX_STOPS:
             for_many += f", one per sample where there are more than {self.max_stops} stop strings"
@@ -241,7 +242,8 @@ def _ignore_refusals() -> Iterator[None]:
 
 
 async def _count_choices(server: ServerConnection, options: dict[str, Any], path: str) -> int:
-    """How many of the choices that can have been asked for the server sends. Raises RemoteServerError for none."""
+    """Counts the choices, of the two that a probe may ask for, that the server sends. Raises RemoteServerError unless
+    choice 0 is among them."""
     seen: set[int] = set()
     async with contextlib.aclosing(_iterate_probe(server, options, path)) as chunks:
         async for chunk in chunks:

@@ -12,7 +12,7 @@ from app.core.remote.dialects import get_request_form
 from decoding.request import FinishReason, Request, Sample, Update
 from decoding.streamed_text import StreamedText
 
-MAX_TOKEN_CHARACTERS = 128  # the longest tokens of usual vocabularies are as many blanks
+MAX_TOKEN_CHARACTERS = 128  # as long as the longest tokens of usual vocabularies, which are runs of spaces
 MAX_SAMPLE_CHARACTERS = 512 * 1024
 _FENCE = re.compile(r"^[ \t]*```[^`\n]*\n", re.MULTILINE)
 

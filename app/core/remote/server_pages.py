@@ -17,7 +17,7 @@ LLAMA_CPP, VLLM, SGLANG, BASSLINE, TENSORRT_LLM = "llama.cpp", "vLLM", "SGLang",
 _OWNERS = {
     "vllm": VLLM, "sglang": SGLANG, "llamacpp": LLAMA_CPP, "bassline": BASSLINE, "tensorrt_llm": TENSORRT_LLM,
 }  # fmt: skip
-CONTINUES_REPLIES = {
+CONTINUATION_FIELDS = {
     LLAMA_CPP: {},
     VLLM: {"continue_final_message": True, "add_generation_prompt": False},
     SGLANG: {"continue_final_message": True},
@@ -63,7 +63,7 @@ async def read_facts(server: ServerConnection) -> ServerFacts:
     name, version = await _read_name_and_version(server, owner_name)
     metrics = await _fetch_text(server, "metrics")
     has_counters = any(counter in metrics for counters in COUNTERS.values() for counter in counters)
-    return ServerFacts((name or server_header)[:MAX_FACT], version[:MAX_FACT], has_counters=has_counters)
+    return ServerFacts((name or server_header)[:MAX_FACT], server.redact(version)[:MAX_FACT], has_counters=has_counters)
 
 
 async def _read_name_and_version(server: ServerConnection, owner_name: str) -> tuple[str, str]:
@@ -86,7 +86,9 @@ async def read_speculation(server: ServerConnection) -> dict[str, str | int | fl
     """The speculative settings that the server reports. llama.cpp does so once it has answered something."""
     settings: dict[str, str | int | float | bool] = {}
     for page in ("props", "slots", *SGLANG_PAGES):
-        settings |= dict(_find_speculation(await _fetch_json(server, page)))
+        for name, value in _find_speculation(await _fetch_json(server, page)):
+            told = server.redact(value)[:MAX_FACT] if isinstance(value, str) else value
+            settings[server.redact(name)[:60]] = told
     return settings
 
 
@@ -136,7 +138,8 @@ def _list_models(text: str) -> list[dict[str, Any]]:
 
 
 def _find_speculation(document: Any, depth: int = 0) -> Iterator[tuple[str, str | int | float | bool]]:
-    """Settings whose names speak of speculation, with their values, anywhere in a document."""
+    """Settings whose names speak of speculation, with their values, down to MAX_DEPTH levels and in the first eight
+    items of each list."""
     if isinstance(document, list) and depth < MAX_DEPTH:
         for item in document[:8]:
             yield from _find_speculation(item, depth + 1)
@@ -145,4 +148,4 @@ def _find_speculation(document: Any, depth: int = 0) -> Iterator[tuple[str, str 
             if isinstance(value, dict | list):
                 yield from _find_speculation(value, depth + 1)
             elif _SPECULATIVE.search(name) and value not in (None, ""):
-                yield name[:60], value[:MAX_FACT] if isinstance(value, str) else value
+                yield name, value

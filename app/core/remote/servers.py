@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from app.core.remote.target import HEADERS_VARIABLE, KEY_VARIABLE, is_remote, list_secrets, parse_target
+from app.core.remote.target import HEADERS_VARIABLE, KEY_VARIABLE, is_remote, list_secrets, mask_secrets, parse_target
 from decoding.models.errors import ModelError
 
 START_S = 600.0
@@ -60,12 +60,10 @@ class ServerCommand:
         return self.redact(shlex.join(shown))
 
     def redact(self, text: str) -> str:
-        """The text without the values of `env`, of other secrets, and of flags that hold one."""
+        """The text with *** for the values of `env`, for other secrets, and for what flags keep secret; values of up to
+        three characters stay."""
         _, values = self._split_secrets()
-        for secret in (*self.env.values(), *values, *list_secrets()):
-            if len(secret) > 3:
-                text = text.replace(secret, "***")
-        return text
+        return mask_secrets(text, (*self.env.values(), *values, *list_secrets()))
 
     def _split_secrets(self) -> tuple[list[str], list[str]]:
         """(the words with *** in place of what flags and variables keep secret, those secrets)."""

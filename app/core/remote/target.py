@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 from app.core.errors import BadInputError
 
 PREFIX = "openai:"
-FORM = f"{PREFIX}MODEL@http://HOST/v1"
+EXAMPLE = f"{PREFIX}MODEL@http://HOST/v1"
 COMPLETIONS_PATH = "/completions"
 CHAT_PATH = "/chat/completions"
 INFILL_PATH = "/infill"  # llama.cpp's, beside /v1
@@ -26,7 +26,8 @@ TOKENIZER = "tokenizer"
 """The field behind `#` that is not sent: it names the model whose tokenizer counts."""
 _UNQUOTED = '{}[]":,/@'
 _OWN_FIELDS = ("model", "prompt", "messages", "stream", "n", "seed", "stop", "max_tokens", "temperature", "top_p")
-_FORM = re.compile(rf"{PREFIX}(?P<model>\S+?)@(?P<base_url>https?://[^\s#]+)(#(?P<extra_body>\S*))?")
+_TARGET_PATTERN = re.compile(rf"{PREFIX}(?P<model>\S+?)@(?P<base_url>https?://[^\s#]+)(#(?P<extra_body>\S*))?")
+SHORTEST_SECRET = 4  # characters; a shorter text is in too many others by chance
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
@@ -48,18 +49,18 @@ def is_remote(target: str) -> bool:
 
 def parse_target(target: str) -> RemoteTarget:
     """What an `openai:` target names. Raises BadInputError."""
-    found = _FORM.fullmatch(target)
+    found = _TARGET_PATTERN.fullmatch(target)
     if found is None:
-        raise BadInputError(f"target is {target!r}: use {FORM}", "target")
+        raise BadInputError(f"target is {target!r}: use {EXAMPLE}", "target")
     url = found["base_url"]
     try:
         parts = urlsplit(url)
         has_more = parts.username is not None or bool(parts.query)
         parts.port  # noqa: B018 (reading it checks it)
     except ValueError as error:
-        raise BadInputError(f"target holds no address: {error}, use {FORM}", "target") from None
+        raise BadInputError(f"target holds no address: {error}, use {EXAMPLE}", "target") from None
     if not parts.hostname:
-        raise BadInputError(f"target is {target!r}: use {FORM}", "target")
+        raise BadInputError(f"target is {target!r}: use {EXAMPLE}", "target")
     if has_more:
         raise BadInputError(f"target holds more than an address: put the key into {KEY_VARIABLE} instead", "target")
     extra_body = parse_extra_body(unquote(found["extra_body"])) if found["extra_body"] else {}
@@ -68,7 +69,10 @@ def parse_target(target: str) -> RemoteTarget:
 
 
 def parse_extra_body(text: str) -> dict[str, Any]:
-    """The fields that requests send beside ours. Raises BadInputError."""
+    """The fields behind `#`: what requests send beside ours, and `tokenizer`, which they do not send.
+
+    Raises BadInputError.
+    """
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
@@ -87,7 +91,7 @@ def add_extra_body(target: str, text: str) -> str:
     if not text:
         return target
     if not is_remote(target) or "#" in target:
-        why = "the target has fields behind # already" if is_remote(target) else f"it is for --target {FORM}"
+        why = "the target has fields behind # already" if is_remote(target) else f"it is for --target {EXAMPLE}"
         raise BadInputError(f"extra_body has no place: {why}, leave it out", "extra_body")
     written = json.dumps(parse_extra_body(text), separators=(",", ":"))
     return f"{target}#{quote(written, safe=_UNQUOTED)}"
@@ -98,7 +102,7 @@ def add_tokenizer(target: str, tokenizer: str) -> str:
     if not tokenizer:
         return target
     if not is_remote(target):
-        raise BadInputError(f"tokenizer is for --target {FORM}: leave it out", "tokenizer")
+        raise BadInputError(f"tokenizer is for --target {EXAMPLE}: leave it out", "tokenizer")
     plain, _, _ = target.partition("#")
     return add_extra_body(plain, json.dumps({**parse_target(target).extra_body, TOKENIZER: tokenizer}))
 
@@ -120,6 +124,14 @@ def list_secrets() -> list[str]:
     keys = [key] if isinstance(key, str) else list(key.values())
     values = [text for value in headers.values() for text in ([value] if isinstance(value, str) else value.values())]
     return [text for text in (*keys, *values) if text]
+
+
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
+    """The text with *** for the secrets; those of up to three characters stay."""
+    for secret in secrets:
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, "***")
+    return text
 
 
 def require_secrets_for_each(base_urls: Iterable[str]) -> None:

@@ -29,7 +29,7 @@ class GaveWayError(WorkStoppedError):
 @contextmanager
 def hold_decoding_turn(ctx: Context, job: DecodeJob, engine: Engine) -> Iterator[None]:
     """No grading in this process while inside. Raises GaveWayError, or WorkStoppedError where the job stops."""
-    is_on_cpu = engine.provenance().get("threads") is not None
+    is_on_cpu = engine.get_provenance().get("threads") is not None
     if job.run.throughput or job.claim.policy.interactive or not is_on_cpu:
         yield
         return

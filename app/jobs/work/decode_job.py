@@ -292,9 +292,14 @@ def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str, *, with_cos
     """
     if run.started_at is not None and run.provenance:
         return
-    facts = {**run.provenance, **get_process_provenance(), **engine.provenance(), **ctx.servers.get_facts(run.target)}
+    facts = {
+        **run.provenance,
+        **get_process_provenance(),
+        **engine.get_provenance(),
+        **ctx.servers.get_facts(run.target),
+    }
     if with_costs:
-        facts |= engine.serving_costs()
+        facts |= engine.get_serving_costs()
     with ctx.database.session() as session:
         session.execute(
             update(Run)

@@ -96,7 +96,7 @@ def _build_graded_columns(sample: Sample, extraction: Extraction, verdict: Verdi
     return {
         "id": sample.id,
         "program": extraction.program,
-        "extraction": extraction.how,
+        "extraction": extraction.location,
         "extraction_version": extraction.version,
         "verdict": verdict.status,
         "verdict_detail": verdict.detail,

@@ -14,12 +14,12 @@ from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
 from app.background.work import JOB_TURN_S
 from app.core.context import Context
-from app.core.db.database import OUTAGES, call_after_commit, execute_update
+from app.core.db.database import OUTAGES, call_after_commit, execute_change
 from app.core.db.types import get_utc_time
 from app.core.errors import BasslineError
 from app.core.events import event_types
 from app.core.ports import require_toolchains
-from app.core.states import Failure, JobState, RunState, WorkStep
+from app.core.states import BackgroundJobState, Failure, RunState, WorkStep
 from app.datasets.checking import CheckDataset, check_solutions_within
 from app.datasets.models import Task
 from app.runs import enqueue, transitions
@@ -58,7 +58,7 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         )
         return
     with ctx.database.session() as session:
-        if not execute_update(
+        if not execute_change(
             session, update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(state=RunState.RUNNING)
         ):
             return
@@ -85,14 +85,14 @@ class CheckDatasetForRuns(CheckDataset):
 
     def on_job_end(self, ctx: Context, job: BackgroundJob) -> None:
         """Asks for the runs to be prepared that waited; they fail if the workers were lost."""
-        lost = job.state is JobState.FAILED and (job.error or "").startswith(Failure.WORKER_LOST)
+        lost = job.state is BackgroundJobState.FAILED and (job.error or "").startswith(Failure.WORKER_LOST)
         for run_id in _find_runs_over_dataset(ctx, job):
             if lost:
                 transitions.fail_run(ctx, run_id, Failure.WORKER_LOST, job.error or "")
                 continue
             with ctx.database.session() as session:
                 waiting = update(Run).where(Run.id == run_id, Run.enqueued_at.is_(None))
-                if execute_update(session, waiting.values(enqueued_at=get_utc_time())):
+                if execute_change(session, waiting.values(enqueued_at=get_utc_time())):
                     call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 
 

@@ -29,7 +29,8 @@ _REDIS: Any = {"socket_connect_timeout": 1, "socket_timeout": 1, "retry": Retry(
 def install_rate_limit(app: Flask) -> None:
     """Limits the rate of API requests per caller."""
     settings = get_bound_context(app).settings
-    shared = settings.events if settings.events.startswith(("redis://", "rediss://")) else "memory://"
+    url = settings.effective_events_url
+    shared = url if url.startswith(("redis://", "rediss://")) else "memory://"
     Limiter(
         _identify_caller,
         app=app,

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from app.core.db.storable import Text
+from app.core.db.storable import InputText
 from app.core.errors import BadInputError
 from app.web.http.schemas import RequestModel
 
@@ -22,7 +22,9 @@ class PageQuery(RequestModel):
     """The query of every list."""
 
     limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="at most this many rows per page")
-    cursor: Text | None = Field(None, max_length=500, description="`next` of the previous page; default: first page")
+    cursor: InputText | None = Field(
+        None, max_length=500, description="`next` of the previous page; default: first page"
+    )
 
     def parse_id(self) -> uuid.UUID | None:
         """The cursor of a list ordered by id. Raises BadInputError for another value than a `next`."""

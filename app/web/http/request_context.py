@@ -35,7 +35,7 @@ def get_bound_context(app: Flask) -> Context:
 def get_session() -> Session:
     """This request's session for reading."""
     if "session" not in g:
-        g.session = get_context().database.reader()
+        g.session = get_context().database.open_reader()
     found: Session = g.session
     return found
 

@@ -40,6 +40,8 @@ def same(got, expected):
 
 '''
 SHOWN_CHARS = 160
+_TAGS_WITHOUT_EMPTY_VALUE = frozenset(("object", "member", "named", "constant", "module", "method"))
+"""Of values that are no plain data (`recording.objects`)."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +87,24 @@ def keep_repeatable(cases: Sequence[Case]) -> list[Case]:
 def drop_volatile(cases: Sequence[Case]) -> list[Case]:
     """The cases without an address or the present date in them."""
 
-    def texts(case: Case) -> tuple[str, str, str]:
+    def list_texts(case: Case) -> tuple[str, str, str]:
         return case.call, case.outcome.returned or "", case.outcome.after or ""
 
-    return [case for case in cases if not any(map(is_volatile, texts(case)))]
+    return [case for case in cases if not any(map(is_volatile, list_texts(case)))]
 
 
 def returns_none_too(cases: Sequence[Case]) -> bool:
-    """Whether None is one result, and a value of a kind that can be empty another one."""
+    """Whether None is one result, and a value of a kind that can be empty or 0 another one: no truth value, object of a
+    class or member of an enumeration."""
     results = [json.loads(case.outcome.returned or "null") for case in cases if not case.outcome.raised]
-    others = [tree for tree in results if not (isinstance(tree, dict) and "object" in tree)]
-    return None in results and any(not isinstance(tree, bool | None) for tree in others)
+    return None in results and any(map(_can_be_empty, results))
+
+
+def _can_be_empty(tree: Any) -> bool:
+    if isinstance(tree, dict):
+        ((tag, body),) = tree.items()
+        return _can_be_empty(body[1]) if tag == "number" else tag not in _TAGS_WITHOUT_EMPTY_VALUE
+    return not isinstance(tree, bool | None)
 
 
 def find_fixed_values(cases: Sequence[Case], names: Sequence[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from evaluation.sandbox import Command, Limits, ProgramEndedError, ProgramSlot, 
 from evaluation.sandbox.zygotes import ZygoteError
 from evaluation.verdicts import Status
 
-NEEDS_BWRAP = "tests of a project that was sent run in the sandbox's tier bwrap alone"
+NEEDS_BWRAP = "the tests of an uploaded project run only in the sandbox's tier bwrap"
 _LIMITS = Limits(memory_bytes=2 * 2**30, file_bytes=64 * 2**20, open_files=256, threads=64)
 _FOLDER_BYTES = 256 * 2**20
 _IN_FOLDER = "import os, sys; os.chdir(sys.argv[1]); os.execv(sys.argv[2], sys.argv[2:])"

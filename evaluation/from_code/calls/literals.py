@@ -51,7 +51,7 @@ def has_mutable_argument(arguments: tuple[Any, dict[str, Any]]) -> bool:
 
 
 def format_for_reader(value: Any) -> str:
-    """The same for a reader: an object by its class and attributes."""
+    """A value as a reader sees it: plain data as `format_literal` writes it, an object by its class and attributes."""
     if isinstance(value, OpaqueObject):
         return _format_tree(value.tree)
     if isinstance(value, list | tuple):

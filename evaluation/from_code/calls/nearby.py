@@ -65,7 +65,7 @@ class NearbyCall:
 
     @property
     def is_likely(self) -> bool:
-        """Whether a caller might make it, or the change is one that callers seldom mean."""
+        """Whether a caller might make it; False where the change is one that callers seldom make."""
         return not self.kind.endswith(UNLIKELY)
 
 
@@ -95,7 +95,7 @@ def list_nearby(
     cases = sorted(cases, key=lambda case: case.digest)
     calls = [values.read_plain(case.call) for case in cases]
     if node.name == "__init__" and any(_has_content(args[0]) for args, _ in calls if args):
-        return {}  # an exception is made with the arguments that its constructor gets, and keeps them
+        return {}  # an exception already holds the arguments that it was made with: changed ones would contradict them
     classes = {_name_class(args[0]) for args, _ in calls if args}
     others = [each for each in _list_distinct(sources.receivers) if _name_class(each) in classes][:_MAX_RECEIVERS]
     texts = sorted({*_find_texts(node), *(text for text in sources.texts if len(text) <= _MAX_TEXT_CHARS)})

@@ -45,7 +45,8 @@ def _change_parts(value: str, alike: Sequence[str]) -> Iterator[tuple[str, str]]
 
 
 def _list_characters(constants: Sequence[str]) -> list[str]:
-    """The characters in the source's texts that are no letters of words, first; and other spaces than the usual."""
+    """The characters of the source's texts, those first that are neither letters nor digits, at most _MAX_CHARACTERS;
+    then tab and line feed."""
     found = sorted(set("".join(constants)), key=lambda character: (character.isalnum(), character))
     return [*dict.fromkeys([*found[:_MAX_CHARACTERS], "\t", "\n"])]
 

@@ -63,7 +63,8 @@ class CallOutcome:
         return replace(self, seen=json.dumps(common) if any(common) else None)
 
     def is_same_as(self, other: CallOutcome) -> bool:
-        """Whether both did the same, their paths, messages and views of objects aside."""
+        """Whether both returned or raised the same and left the same arguments; refusals, failures, paths, messages,
+        shared containers and views of objects are not compared."""
         return (self.returned, self.raised[:1], self.after, self.iterates) == (
             other.returned, other.raised[:1], other.after, other.iterates
         )  # fmt: skip
@@ -76,7 +77,8 @@ class PlacedFunction:
     placement: FunctionPlacement
     definition: str
     known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, repr=False)
-    """By variant (source) and case (digest): whether the case notices it, where that was tried."""
+    """By variant (source) and digest of a case's call and expected outcome: whether the case notices it, where that was
+    tried."""
 
 
 class UnobservableError(Exception):
@@ -232,8 +234,9 @@ def _run_variants(
     memory_bytes: int,
     is_judged_first: bool = False,
 ) -> list[list[int] | None] | None:
-    """The same in one process; None where it ends or the original does not what it did afterwards, which says nothing
-    of a variant that was the first."""
+    """What `run_variants_on_cases` returns, from one process. None where the process ends, or where the original no
+    longer does afterwards what it did; with `is_judged_first` the latter does not count, because a single variant met a
+    fresh module."""
     used = sorted({number for variant in variants for number in variant.numbers})
     places = {number: place for place, number in enumerate(used)}
     rows = [(each.source, [places[number] for number in each.numbers], each.stop_at_first) for each in variants]
@@ -249,7 +252,7 @@ def _run_variants(
 
 
 def _parse_outcome(row: dict[str, Any]) -> CallOutcome:
-    def text(name: str) -> str | None:
+    def write_part(name: str) -> str | None:
         return json.dumps(row[name], separators=(",", ":"), ensure_ascii=True) if name in row else None
 
     names = tuple(str(name) for name in row.get("raised", []))
@@ -257,6 +260,7 @@ def _parse_outcome(row: dict[str, Any]) -> CallOutcome:
     ran = None if dependent is None else tuple(tuple(map(str, names)) for names in dependent)
     pairs = frozenset((int(start), int(end)) for start, end in row["arcs"])
     return CallOutcome(
-        text("returned"), names, text("after"), str(row.get("refused", "")), "", "iterator" in row, text("seen"), ran,
-        pairs, int(row["steps"]), str(row.get("message", "")), tuple(map(str, row.get("shared", []))),
+        write_part("returned"), names, write_part("after"), str(row.get("refused", "")), "", "iterator" in row,
+        write_part("seen"), ran, pairs, int(row["steps"]), str(row.get("message", "")),
+        tuple(map(str, row.get("shared", []))),
     )  # fmt: skip

@@ -31,7 +31,7 @@ _SOURCE = Path(recording_calls.__file__).parent
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN_LINES = 5
 N_RUNS = 2
-"""Runs of the commands: calls count that the second repeats of the first."""
+"""Runs of the commands: only calls of the first run that the second one repeats count."""
 QUIET_S = 30.0
 """Seconds after which a test that waits, and does nothing, is ended."""
 _DOCTESTS = "bassline_doctests"
@@ -51,11 +51,11 @@ class Recording:
     calls: dict[str, list[RecordedCall]] = field(default_factory=dict)  # by function key
     # types of results that are not plain data, by function key
     refused: dict[str, list[str]] = field(default_factory=dict)
-    # of the first command that failed, else of the last one; None if it was ended at the time limit`
+    # of the first command that failed, else of the last one; None if it was ended at the time limit
     exit_code: int | None = 0
     output: str = ""  # of the same command
     seconds: float = 0.0
-    # reasons for files of the recorder that were not read, by name
+    # for files of the recorder that were not read in full: the reason, by name
     unread: dict[str, str] = field(default_factory=dict)
     covering: CallsByTest = field(default_factory=CallsByTest)
 

@@ -40,8 +40,8 @@ class RecordedCall:
 
 @dataclass
 class RecordedCalls:
-    """Calls by function key, types of results that are not plain data by function key, and files that were not read:
-    the reason by file name."""
+    """Calls by function key, types of results that are not plain data by function key, and files that were not read in
+    full: the reason by file name."""
 
     calls: dict[str, list[RecordedCall]] = field(default_factory=dict)
     refused: dict[str, list[str]] = field(default_factory=dict)
@@ -146,7 +146,8 @@ def _list_texts(call: RecordedCall) -> list[str]:
 
 
 def _keep_smallest(every: list[RecordedCall]) -> list[RecordedCall]:
-    """The calls with the smallest digests, as `recording.calls` chooses them."""
+    """The calls with the smallest digests, among all and among those of each shape and exception, as `recording.calls`
+    chooses them."""
     every.sort(key=lambda call: call.digest)
     kept: dict[str, RecordedCall] = {call.digest: call for call in every[: recording_calls.MAX_CALLS]}
     counts: dict[str, int] = {}

@@ -29,12 +29,12 @@ def choose_varied_cases(cases: Sequence[Case], max_cases: int = MAX_CASES) -> li
     chosen: list[Case] = []
     total = 0
 
-    def gain(case: Case) -> tuple[int, ...]:
+    def compute_gain(case: Case) -> tuple[int, ...]:
         added = (len(new - old) for new, old in zip(features[case.digest], covered, strict=True))
         return (case.documented, *added)
 
     while pending and len(chosen) < max_cases:
-        best = max(pending, key=gain)
+        best = max(pending, key=compute_gain)
         pending.remove(best)
         if total + _count_chars(best) > limit:
             continue

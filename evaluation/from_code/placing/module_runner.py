@@ -1,7 +1,7 @@
 """Runs in the sandbox, beside the answer: loads the module with the answer in it, rebuilds objects, calls.
 
 Everything here may be changed by the answer. That decides nothing: what is expected stays outside, and only trees of
-values leave.
+values leave. Only for variants, which are ours, the expected outcomes come along (`list_noticed`).
 """
 
 from __future__ import annotations
@@ -142,14 +142,14 @@ class PlacedAnswer:
         """Call the function; a coroutine is run to its end."""
         return run_coroutine(self.function(*args, **kwargs))
 
-    def outcome(self, text: str) -> str:
+    def run_to_json(self, text: str) -> str:
         """What a call does, as JSON."""
         return json.dumps(self.run_call(text, self.function))
 
     def run_call(self, text: str, function: Any, tracer: Any = None) -> dict[str, Any]:
         """What a call does; with a `tracer`, rebuilt arguments are compared, and `dependent` names the views of
         objects that run the function."""
-        row, every = self._run_without_views(text, function, tracer, rebuilt=bool(tracer))
+        row, every = self._run_without_views(text, function, tracer, compare_rebuilt=bool(tracer))
         row = _parse_row_values(row)
         if shared := list_shared(every, self.left):
             row["shared"] = shared
@@ -164,13 +164,13 @@ class PlacedAnswer:
         return row
 
     def _run_without_views(
-        self, text: str, function: Any, tracer: Any = None, rebuilt: bool = False
+        self, text: str, function: Any, tracer: Any = None, compare_rebuilt: bool = False
     ) -> tuple[dict[str, Any], tuple[Any, ...]]:
         """What a call does without the views of objects, with its values as texts; and the values that may have views,
         arguments and result."""
         try:
             args, kwargs = values.read(text)
-            if rebuilt and values.write((args, kwargs)) != text:
+            if compare_rebuilt and values.write((args, kwargs)) != text:
                 return {"refused": "is not the same when it is rebuilt"}, ()
         except (ValueError, values.UnwritableError, ImportError) as reason:
             return {"refused": f"cannot be rebuilt: {reason}"}, ()
@@ -238,14 +238,16 @@ class PlacedAnswer:
         cases = [ExpectedCase(*each) for each in given["cases"]]
         original = self.function.__code__
         found: list[Any] = []
-        for source, numbers, first in given["variants"]:
+        for source, numbers, stop_at_first in given["variants"]:
             function = self._install_variant(source)
-            found.append(None if function is None else self._list_noticed(function, cases, numbers, first))
+            found.append(None if function is None else self._list_noticed(function, cases, numbers, stop_at_first))
             self.function.__code__ = original
         tried = [number for number, case in enumerate(cases) if case.tried]
-        return json.dumps([*found, self._list_noticed(self.function, cases, tried, first=True)])
+        return json.dumps([*found, self._list_noticed(self.function, cases, tried, stop_at_first=True)])
 
-    def _list_noticed(self, function: Any, cases: list[ExpectedCase], numbers: list[int], first: bool) -> list[int]:
+    def _list_noticed(
+        self, function: Any, cases: list[ExpectedCase], numbers: list[int], stop_at_first: bool
+    ) -> list[int]:
         noticed = []
         with CpuTimer(MUTANT_CPU_S) as timer:
             for number in numbers:
@@ -254,7 +256,7 @@ class PlacedAnswer:
                         noticed.append(number)
                 except CallStopped:
                     noticed.append(number)
-                if noticed and first:
+                if noticed and stop_at_first:
                     break
         return noticed
 
@@ -321,7 +323,7 @@ class ExpectedCase:
         self.after = _write_tree(expected["after"]) if "after" in expected else call
         self.names = names = [frozenset(name for name, _ in views) for views in self.seen]
         self.dependent = names
-        if self.seen and dependent is not None:  # else the views were left out since they were noted
+        if self.seen and dependent is not None:  # else the views were dropped after they had been noted
             self.dependent = [own & set(ran) for own, ran in zip(names, dependent, strict=True)]
 
     def repeats(self, row: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from evaluation.from_code.recording import objects
 
 MAX_PLACES = 800
 MAX_PLACES_EACH = 4
-"""Of one container; there are as many pairs of them as products."""
+"""Of one container: the number of pairs grows with the square."""
 KEPT = "kept"
 """How the text of a container begins that an earlier call left."""
 _LISTS = (list, tuple, collections.deque)

@@ -20,10 +20,12 @@ from evaluation.from_code.placing.steps import FILE
 from evaluation.source import parse
 
 MAX_CONTENT = 4_000_000
-"""Characters of all sources of a task."""
+"""A stored placement may unpack to four times as many bytes."""
 ENTRY = "__bassline_entry__"
 CALLS, VALUES = "call", "outcome"
 """Forms of a test: it calls the function with plain data, or hands over calls and receives outcomes as texts."""
+_METHODS = {CALLS: "call", VALUES: "run_to_json"}
+"""The method of PlacedAnswer that a form calls; datasets store the form."""
 _PARTS = (
     *("recording.objects", "recording.values"),
     *(
@@ -51,20 +53,22 @@ class FunctionPlacement:
     before: str
     after: str
     indent: str = ""
-    siblings: tuple[str, ...] = ()  # names of the other functions of its class
+    siblings: tuple[str, ...] = ()  # names of all functions in its class
     modules: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     form: str = CALLS
 
     def build_program(self, answer: str, method: str = "", compiles: bool = False) -> str:
-        """The complete program with an answer in its module; ENTRY is PlacedAnswer's `method`, else its `form`.
+        """The complete program with an answer in its module; ENTRY is PlacedAnswer's `method`, else that of the
+        `form`.
 
-        With `compiles` the modules are compiled here, once for all programs: never for code that nobody read.
+        With `compiles` the project's modules and the answer are compiled here (not run), once for all programs: for our
+        variants, never for a model's answer.
         """
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
         content["codes"] = self._compile_modules(content, answer) if compiles else {}
         load, inside = build_loader(*_PARTS)
         placed = f"{inside}.PlacedAnswer(json.loads({json.dumps(content)!r}), {answer!r}, __bassline_compile__)"
-        return f"import json{load}{ENTRY} = {placed}.{method or self.form}\n"
+        return f"import json{load}{ENTRY} = {placed}.{method or _METHODS[self.form]}\n"
 
     def _compile_modules(self, content: dict[str, Any], answer: str) -> dict[str, str]:
         codes = {

@@ -126,13 +126,13 @@ class ArcTracer(StepCounter):
             return self._count_line
         previous = [0]
 
-        def lines(inner: Any, what: str, _: Any) -> Any:
+        def trace_line(inner: Any, what: str, _: Any) -> Any:
             if what == "line":
                 self.count()
                 self.arcs.add((previous[0], inner.f_lineno - self.first))
                 previous[0] = inner.f_lineno - self.first
             elif what == "return":
                 self.arcs.add((previous[0], -1))
-            return lines
+            return trace_line
 
-        return lines
+        return trace_line

@@ -1,7 +1,8 @@
 """What a caller sees of an object whose attributes are private: its properties, length, items and texts, the properties
 of the objects in it, and what its methods without arguments do next.
 
-Runs in the sandbox, after a call, on copies that nothing else uses. It executes the project's own code.
+Runs in the sandbox, after a call, on its arguments and its result; methods are called on copies of these. It executes
+the project's own code.
 """
 
 from __future__ import annotations

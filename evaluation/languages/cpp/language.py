@@ -94,24 +94,26 @@ class Cpp(Language):
 
     def write_container(self, value: object, kind: Type) -> str:
         """A container with its type."""
-        return f"{self.write_type(kind)}{self._braces(value, kind)}"
+        return f"{self.write_type(kind)}{self._write_braces(value, kind)}"
 
-    def _braces(self, value: object, kind: Type) -> str:
+    def _write_braces(self, value: object, kind: Type) -> str:
         """A container without its type: enough inside another one that is not a tuple or an optional."""
         if isinstance(value, dict):
             key_kind, item_kind = kind.parts
-            pairs = ((self._nested(key, key_kind), self._nested(item, item_kind)) for key, item in value.items())
+            pairs = (
+                (self._write_nested(key, key_kind), self._write_nested(item, item_kind)) for key, item in value.items()
+            )
             items = [f"{{{key}, {item}}}" for key, item in pairs]
         elif isinstance(value, tuple):
             items = self.write_items(value, kind)
         else:
             assert isinstance(value, list)
-            items = [self._nested(item, kind.item) for item in value]
+            items = [self._write_nested(item, kind.item) for item in value]
         return f"{{{', '.join(items)}}}"
 
-    def _nested(self, value: object, kind: Type) -> str:
+    def _write_nested(self, value: object, kind: Type) -> str:
         bare = isinstance(value, list | tuple | dict) and value
-        return self._braces(value, kind) if bare else self.write_literal(value, kind)
+        return self._write_braces(value, kind) if bare else self.write_literal(value, kind)
 
     def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement. A `main` of the answer is an ordinary function, which nobody calls."""
@@ -136,11 +138,11 @@ class Cpp(Language):
         """The doc comment and the head of the function, opened."""
         lines = text.replace("*/", "* /").strip("\n").split("\n")
         comment = "".join(f" * {line}".rstrip() + "\n" for line in lines)
-        return f"{_INCLUDE}\n/**\n{comment} */\n{self._head(signature)}"
+        return f"{_INCLUDE}\n/**\n{comment} */\n{self._write_head(signature)}"
 
     def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases."""
-        lines = [_INCLUDE, _SAME, self._head(signature).rstrip("\n")]
+        lines = [_INCLUDE, _SAME, self._write_head(signature).rstrip("\n")]
         for case in cases:
             given = [
                 f"same<{self.write_type(each.type)}>({each.name}, {self.write_form(form, each.type)})"
@@ -156,7 +158,7 @@ class Cpp(Language):
             lines.append(f"  if ({' && '.join(given) or 'true'}) {answer};")
         return "\n".join([*lines, '  throw std::logic_error("no case has these arguments");', "}"]) + "\n"
 
-    def _head(self, signature: Signature) -> str:
+    def _write_head(self, signature: Signature) -> str:
         returns = "void" if signature.returns.name == "none" else self.write_type(signature.returns)
         parameters = [f"{self.write_type(each.type)} {each.name}" for each in signature.parameters]
         return f"{returns} {signature.name}({', '.join(parameters)}) {{\n"

@@ -123,39 +123,44 @@ class Go(Language):
 
     def write_container(self, value: object, kind: Type) -> str:
         """An expression for a list, tuple or dict."""
-        return self.write_type(kind) + self._items(value, kind)
+        return self.write_type(kind) + self._write_items_in_braces(value, kind)
 
-    def _items(self, value: object, kind: Type) -> str:
+    def _write_items_in_braces(self, value: object, kind: Type) -> str:
         """The items in braces; the type of an inner list, dict or tuple follows from the outer one."""
         if isinstance(value, dict):
             rows = [
-                f"{self._item(key, kind.parts[0])}: {self._item(item, kind.parts[1])}" for key, item in value.items()
+                f"{self._write_item(key, kind.parts[0])}: {self._write_item(item, kind.parts[1])}"
+                for key, item in value.items()
             ]
         elif isinstance(value, tuple) and not _is_array(kind):
             rows = self.write_items(value, kind)
         else:
             assert isinstance(value, list | tuple)
-            rows = [self._item(item, kind.item) for item in value]
+            rows = [self._write_item(item, kind.item) for item in value]
         return "{" + ", ".join(rows) + "}"
 
-    def _item(self, value: object, kind: Type) -> str:
-        return self._items(value, kind) if kind.name in ("list", "tuple", "dict") else self.write_literal(value, kind)
+    def _write_item(self, value: object, kind: Type) -> str:
+        return (
+            self._write_items_in_braces(value, kind)
+            if kind.name in ("list", "tuple", "dict")
+            else self.write_literal(value, kind)
+        )
 
     def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement."""
         args = [f"bassline_a{position}" for position in range(len(signature.parameters))]
         steps = []
         for each, arg in zip(signature.parameters, args, strict=True):
-            steps += ["bassline_r.Skip()", f"{arg} := {self._codec(each.type)}.Read(bassline_r)"]
+            steps += ["bassline_r.Skip()", f"{arg} := {self._write_codec(each.type)}.Read(bassline_r)"]
         returns = signature.returns
         call = f"{signature.name}({', '.join(args)})"
         results = [f"bassline_v{position}" for position in range(len(returns.parts) if returns.name == "tuple" else 1)]
         if returns.name == "none":
             steps += [call, 'bassline_w.Put("null")']
         elif returns.name == "tuple":
-            steps += [f"{', '.join(results)} := {call}", *self._written(returns.parts, results)]
+            steps += [f"{', '.join(results)} := {call}", *self._build_write_steps(returns.parts, results)]
         else:
-            steps += [f"{results[0]} := {call}", f"{self._codec(returns)}.Write(bassline_w, {results[0]})"]
+            steps += [f"{results[0]} := {call}", f"{self._write_codec(returns)}.Write(bassline_w, {results[0]})"]
         lines = [
             "package answer",
             'import bassline_wire "bassline/wire"',
@@ -172,33 +177,38 @@ class Go(Language):
         tests = ", ".join(f'{{Name: "{name}", F: {name}}}' for name in names)
         return {"program.go": f"{program}\n{test}", "driver.go": _TESTING % tests}
 
-    def _codec(self, kind: Type) -> str:
+    def _write_codec(self, kind: Type) -> str:
         if kind.name in _SIMPLE_CODECS:
             return f"bassline_wire.{_SIMPLE_CODECS[kind.name]}"
         if kind.name in _GENERIC_CODECS:
-            return f"bassline_wire.{_GENERIC_CODECS[kind.name]}({', '.join(map(self._codec, kind.parts))})"
+            return f"bassline_wire.{_GENERIC_CODECS[kind.name]}({', '.join(map(self._write_codec, kind.parts))})"
         name = self.write_type(kind)
         is_array = _is_array(kind)
         fields = [f"v[{position}]" if is_array else f"v.V{position}" for position in range(len(kind.parts))]
         typed = zip(fields, kind.parts, strict=True)
-        read = "; ".join(f"r.Skip(); {field} = {self._codec(part)}.Read(r)" for field, part in typed)
-        written = "; ".join(self._written(kind.parts, fields, "w"))
+        read = "; ".join(f"r.Skip(); {field} = {self._write_codec(part)}.Read(r)" for field, part in typed)
+        written = "; ".join(self._build_write_steps(kind.parts, fields, "w"))
         return (
             f"bassline_wire.Codec[{name}]{{func(r *bassline_wire.Reader) (v {name}) {{ {read}; r.Skip(); return }}, "
             f"func(w *bassline_wire.Writer, v {name}) {{ {written} }}}}"
         )
 
-    def _written(self, kinds: tuple[Type, ...], values: list[str], writer: str = "bassline_w") -> list[str]:
+    def _build_write_steps(self, kinds: tuple[Type, ...], values: list[str], writer: str = "bassline_w") -> list[str]:
         """The steps that write values as one list."""
         steps = []
         for position, (kind, value) in enumerate(zip(kinds, values, strict=True)):
-            steps += [f"{writer}.Put({'`,`' if position else '`[`'})", f"{self._codec(kind)}.Write({writer}, {value})"]
+            steps += [
+                f"{writer}.Put({'`,`' if position else '`[`'})",
+                f"{self._write_codec(kind)}.Write({writer}, {value})",
+            ]
         return [*steps, f"{writer}.Put(`]`)"]
 
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""
         lines = text.strip("\n").split("\n")
-        return "package main\n\n" + "".join(f"// {line}".rstrip() + "\n" for line in lines) + self._head(signature)
+        return (
+            "package main\n\n" + "".join(f"// {line}".rstrip() + "\n" for line in lines) + self._write_head(signature)
+        )
 
     def write_example(self, call: str, result: str) -> str:
         """A call and its result, as a line of the doc comment; a tuple is several results."""
@@ -207,21 +217,25 @@ class Go(Language):
 
     def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases."""
-        lines = ["package main", "", 'import ("math"; "reflect")', _SAME, self._head(signature).rstrip("\n")]
+        lines = ["package main", "", 'import ("math"; "reflect")', _SAME, self._write_head(signature).rstrip("\n")]
         for case in cases:
             tests = [
-                f"same(reflect.ValueOf({each.name}), reflect.ValueOf({self._typed(form, each.type)}))"
+                f"same(reflect.ValueOf({each.name}), reflect.ValueOf({self._write_typed(form, each.type)}))"
                 for each, form in zip(signature.parameters, case.args, strict=True)
             ]
-            lines += [f"\tif {' && '.join(tests) or 'true'} {{", f"\t\t{self._outcome(case, signature.returns)}", "\t}"]
+            lines += [
+                f"\tif {' && '.join(tests) or 'true'} {{",
+                f"\t\t{self._write_outcome(case, signature.returns)}",
+                "\t}",
+            ]
         return "\n".join([*lines, '\tpanic("no case has these arguments")', "}"]) + "\n"
 
-    def _typed(self, form: object, kind: Type) -> str:
+    def _write_typed(self, form: object, kind: Type) -> str:
         """A literal that has its type without context."""
         text = self.write_form(form, kind)
         return f"({self.write_type(kind)})({text})" if not kind.parts or kind.name == "optional" else text
 
-    def _outcome(self, case: JsonCase, returns: Type) -> str:
+    def _write_outcome(self, case: JsonCase, returns: Type) -> str:
         if case.raises:
             return f"panic({self.write_text(case.raises)})"
         if returns.name == "none":
@@ -231,11 +245,11 @@ class Go(Language):
             return f"return {', '.join(self.write_items(value, returns))}"
         return f"return {self.write_literal(value, returns)}"
 
-    def _head(self, signature: Signature) -> str:
+    def _write_head(self, signature: Signature) -> str:
         parameters = ", ".join(f"{each.name} {self.write_type(each.type)}" for each in signature.parameters)
-        return f"func {signature.name}({parameters}){self._returns(signature.returns)} {{\n"
+        return f"func {signature.name}({parameters}){self._write_return_type(signature.returns)} {{\n"
 
-    def _returns(self, kind: Type) -> str:
+    def _write_return_type(self, kind: Type) -> str:
         """A tuple is returned as several results."""
         if kind.name == "none":
             return ""

@@ -66,7 +66,7 @@ def _find_go() -> tuple[str, str, str]:
             facts = json.loads(
                 toolchain_search.run_tool([go, "env", "-json", "GOROOT", "GOVERSION"], _build_environment(""))
             )
-            numbers = toolchain_search.parse_numbers(go, str(facts["GOVERSION"]))
+            numbers = toolchain_search.parse_version(go, str(facts["GOVERSION"]))
         except (ToolchainError, ValueError) as error:
             tried.append(str(error))
             continue

@@ -82,35 +82,35 @@ class Java(Language):
         """The class, the doc comment and the head of the method, opened."""
         lines = text.replace("*/", "*\\/").replace("\\u", "\\\\u").strip("\n").split("\n")
         comment = "    /**\n" + "".join(f"     * {line}".rstrip() + "\n" for line in lines) + "     */\n"
-        return f"{_IMPORTS}\nclass Solution {{\n{comment}{self._head(signature)}"
+        return f"{_IMPORTS}\nclass Solution {{\n{comment}{self._write_head(signature)}"
 
     def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases, each in a method of its own: methods have a limit."""
-        given, returns = ", ".join(each.name for each in signature.parameters), self._returns(signature)
+        given, returns = ", ".join(each.name for each in signature.parameters), self._write_return_type(signature)
         lines = [f"{_IMPORTS}\nclass Solution {{"]
         for number, case in enumerate(cases):
             args = list(map(self.write_form, case.args, (each.type for each in signature.parameters)))
             lines += [
                 f"    static List<Object> args{number}() {{ return new ArrayList<>({_write_nullable(args)}); }}",
-                f"    static {returns} result{number}() {{ {self._outcome(case, signature.returns)} }}",
+                f"    static {returns} result{number}() {{ {self._write_outcome(case, signature.returns)} }}",
             ]
-        lines.append(self._head(signature).rstrip("\n"))
+        lines.append(self._write_head(signature).rstrip("\n"))
         lines.append(f"        List<Object> given = Arrays.<Object>asList({given});")
         leaving = "{{ result{0}(); return; }}" if signature.returns.name == "none" else "return result{0}();"
         lines += [f"        if (given.equals(args{n}())) {leaving.format(n)}" for n in range(len(cases))]
         lines += ['        throw new IllegalArgumentException("no case has these arguments");', "    }", "}"]
         return "\n".join(lines) + "\n"
 
-    def _outcome(self, case: JsonCase, returns: Type) -> str:
+    def _write_outcome(self, case: JsonCase, returns: Type) -> str:
         if case.raises:
             return f"throw new RuntimeException({self.write_text(case.raises)});"
         return "" if returns.name == "none" else f"return {self.write_form(case.result, returns)};"
 
-    def _head(self, signature: Signature) -> str:
+    def _write_head(self, signature: Signature) -> str:
         parameters = ", ".join(f"{self.write_type(each.type)} {each.name}" for each in signature.parameters)
-        return f"    public static {self._returns(signature)} {signature.name}({parameters}) {{\n"
+        return f"    public static {self._write_return_type(signature)} {signature.name}({parameters}) {{\n"
 
-    def _returns(self, signature: Signature) -> str:
+    def _write_return_type(self, signature: Signature) -> str:
         return "void" if signature.returns.name == "none" else self.write_type(signature.returns)
 
 

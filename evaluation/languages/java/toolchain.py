@@ -37,7 +37,9 @@ _THREADS = 32
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine; the first time it makes the archives. Raises ToolchainError."""
-    compiler, version = toolchain_search.find_executable((_find_home(), shutil.which("javac")), OLDEST, "-version")
+    compiler, version = toolchain_search.find_executable(
+        (_find_javac_in_home(), shutil.which("javac")), OLDEST, "-version"
+    )
     home = Path(compiler).parents[1]
     label = ".".join(map(str, version))
     content = repr((sorted(_SOURCES.items()), _COMPILE, _RUN, str(home), label)).encode()
@@ -58,7 +60,7 @@ def find() -> Toolchain:
     )
 
 
-def _find_home() -> str | None:
+def _find_javac_in_home() -> str | None:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "javac") if home else None
 

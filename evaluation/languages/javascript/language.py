@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from importlib import resources
 from typing import Any, ClassVar
 
@@ -13,6 +15,8 @@ from evaluation.languages.types import Type
 
 _DRIVER = (resources.files("evaluation.languages.javascript") / "driver.js").read_text("utf-8")
 MAX_INT = 2**53 - 1
+_LEAST_WITHOUT_EXPONENT, _LEAST_WITH_EXPONENT = 1e-6, 1e21
+"""Where JavaScript writes a number without an exponent."""
 _SIMPLE = {"bool": "boolean", "int": "number", "float": "number", "str": "string", "none": "null"}
 
 
@@ -41,7 +45,7 @@ class JavaScript(Language):
     })  # fmt: skip
     NONE = "null"
     FLOATS: ClassVar = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-    SCRIPT = "(text) => text"
+    TO_SCRIPT = "(text) => text"
     """A function in JavaScript that makes a script of the program's text."""
 
     def write_type(self, kind: Type) -> str:
@@ -85,7 +89,7 @@ class JavaScript(Language):
             "parameters": [_nest_type(each.type) for each in signature.parameters],
             "returns": _nest_type(signature.returns),
         }
-        head = f"const SIGNATURE = {json.dumps(facts)};\nconst prepared = {self.SCRIPT};\n"
+        head = f"const SIGNATURE = {json.dumps(facts)};\nconst prepared = {self.TO_SCRIPT};\n"
         return {"driver.cjs": f'"use strict";\n{head}{_DRIVER}', "answer.js": program}
 
     def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
@@ -133,10 +137,22 @@ def _format_key(key: object) -> str:
     if isinstance(key, bool):
         text = "true" if key else "false"
     elif isinstance(key, float):
-        text = str(int(key)) if key.is_integer() and abs(key) <= MAX_INT else repr(key)
+        text = _format_number(key)
     else:
         text = str(key)
     return f"[{json.dumps(text)}]" if text == "__proto__" else json.dumps(text)
+
+
+def _format_number(value: float) -> str:
+    """The text of a number in JavaScript: the digits are Python's, the exponent begins elsewhere."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return "0"
+    if _LEAST_WITHOUT_EXPONENT <= abs(value) < _LEAST_WITH_EXPONENT:
+        return format(Decimal(repr(value)), "f").removesuffix(".0")
+    digits, _, exponent = repr(value).partition("e")
+    return f"{digits}e{int(exponent):+d}"
 
 
 def _nest_type(kind: Type) -> list[Any]:

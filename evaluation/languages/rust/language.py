@@ -135,7 +135,7 @@ class Rust(Language):
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""
         comment = "".join(f"/// {line}".rstrip() + "\n" for line in text.strip("\n").split("\n"))
-        return f"{_format_uses(signature)}{comment}{self._head(signature)}"
+        return f"{_format_uses(signature)}{comment}{self._write_head(signature)}"
 
     def write_example(self, call: str, result: str) -> str:
         """A call and its result, as a line of the doc comment."""
@@ -143,7 +143,7 @@ class Rust(Language):
 
     def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases."""
-        lines = [_format_uses(signature) + _SAME + self._head(signature).rstrip("\n")]
+        lines = [_format_uses(signature) + _SAME + self._write_head(signature).rstrip("\n")]
         for case in cases:
             given = [
                 _write_equality(each.name, each.type, self.write_form(form, each.type))
@@ -159,7 +159,7 @@ class Rust(Language):
             lines.append(f"    if {' && '.join(given) or 'true'} {{ {answer}; }}")
         return "\n".join([*lines, '    panic!("no case has these arguments")', "}"]) + "\n"
 
-    def _head(self, signature: Signature) -> str:
+    def _write_head(self, signature: Signature) -> str:
         parameters = [f"{each.name}: {self.write_type(each.type)}" for each in signature.parameters]
         returns = "" if signature.returns.name == "none" else f" -> {self.write_type(signature.returns)}"
         return f"fn {signature.name}({', '.join(parameters)}){returns} {{\n"

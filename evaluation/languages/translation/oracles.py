@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from evaluation.languages.base import Language, Toolchain
 from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.judging import run_cases
 from evaluation.languages.types import Type
-from evaluation.languages.values import Json, from_json, to_json
+from evaluation.languages.values import from_json, to_json
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status
 
@@ -58,15 +59,15 @@ def _build_wrong_case(case: JsonCase, kind: Type) -> JsonCase:
     return replace(case, raises="Error") if other is _NO_OTHER else replace(case, result=to_json(other, kind))
 
 
-def _build_any_value(kind: Type) -> Json:
+def _build_any_value(kind: Type) -> object:
     """A value of the type."""
-    simple: dict[str, Json] = {
+    simple: dict[str, object] = {
         "none": None, "bool": False, "int": 0, "float": 0.5, "str": "x", "list": [], "dict": {}, "optional": None,
     }  # fmt: skip
     return tuple(map(_build_any_value, kind.parts)) if kind.name == "tuple" else simple.get(kind.name)
 
 
-def _build_other_value(value: Json, kind: Type) -> Json:
+def _build_other_value(value: Any, kind: Type) -> object:
     """A value of the type that is not equal to this one, or `_NO_OTHER`: type none has one value."""
     match kind.name:
         case "bool":

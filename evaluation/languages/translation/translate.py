@@ -137,7 +137,7 @@ def _find_tolerance(test: str) -> float | None:
 
 def translate_task(source: TranslationSource, language: Language) -> Task:
     """The task in that language. Raises UntranslatableError."""
-    signature = _rename_parameters(source.signature, language)
+    signature = _rename_reserved_words(source.signature, language)
     try:
         prompt = language.write_prompt(
             signature, docstrings.translate_docstring(source.text, source.signature, language)
@@ -159,7 +159,7 @@ def translate_task(source: TranslationSource, language: Language) -> Task:
     )
 
 
-def _rename_parameters(signature: Signature, language: Language) -> Signature:
+def _rename_reserved_words(signature: Signature, language: Language) -> Signature:
     """The signature with another name where the language has the word for itself."""
 
     def free(name: str) -> str:

@@ -32,7 +32,7 @@ def infer_value_type(value: object) -> Type:
         return _NAMES[type(value).__name__] if value is not None else Type("none")
     if isinstance(value, tuple):
         if not value:
-            raise MixedError(_LENGTHS)
+            raise UntranslatableError("an empty tuple")
         return Type("tuple", tuple(map(infer_value_type, value)))
     if isinstance(value, list):
         return Type("list", (find_common_type(list(map(infer_value_type, value))),))

@@ -25,7 +25,7 @@ class TypeScript(JavaScript):
             *("interface_declaration", "type_alias_declaration", "enum_declaration", "ambient_declaration", "module"),
         ),
     )
-    SCRIPT = '(text) => require("node:module").stripTypeScriptTypes(text, { mode: "transform" })'
+    TO_SCRIPT = '(text) => require("node:module").stripTypeScriptTypes(text, { mode: "transform" })'
     """`transform` also knows what has an effect: enums, namespaces and parameter properties."""
 
     def write_dict_type(self, key: str, item: str) -> str:
@@ -34,7 +34,7 @@ class TypeScript(JavaScript):
 
     def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of."""
-        return {"driver.cjs": _START.format(self.SCRIPT), "answer.ts": f"{program}\n{test}"}
+        return {"driver.cjs": _START.format(self.TO_SCRIPT), "answer.ts": f"{program}\n{test}"}
 
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""

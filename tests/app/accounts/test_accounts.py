@@ -311,7 +311,7 @@ def test_passwords_are_long_enough_and_names_unique(ctx):
 
 
 def test_users_and_tokens_at_the_command_line(ctx, monkeypatch):
-    monkeypatch.setenv("BASSLINE_DATABASE_URL", ctx.settings.database)
+    monkeypatch.setenv("BASSLINE_DATABASE_URL", ctx.settings.effective_database_url)
 
     def run(*words: str, typed: str | None = None):
         return CliRunner().invoke(cli, list(words), input=typed)

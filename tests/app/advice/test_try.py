@@ -22,7 +22,7 @@ from app.background.work import handle_message
 from app.core.broker import queues
 from app.core.db.archives import read_project_archive
 from app.core.ports import SandboxGrader
-from app.core.states import JobState, RunState
+from app.core.states import BackgroundJobState, RunState
 from app.datasets import service as datasets
 from app.jobs.embedded import EmbeddedWorkers
 from app.runs import transitions
@@ -107,9 +107,9 @@ def test_from_the_form_to_the_report(ctx, project, tmp_path, monkeypatch, source
         started = client.post("/try", data=form, content_type="multipart/form-data")
         assert started.status_code == 303, text_of(started)
         job_id = uuid.UUID(started.location.rpartition("/")[2])
-        wait_for(lambda: job_of(ctx, job_id).state not in (JobState.QUEUED, JobState.RUNNING), 400)
+        wait_for(lambda: job_of(ctx, job_id).state not in (BackgroundJobState.QUEUED, BackgroundJobState.RUNNING), 400)
     job = job_of(ctx, job_id)
-    assert job.state is JobState.FINISHED, job.error
+    assert job.state is BackgroundJobState.FINISHED, job.error
     dataset = datasets.find_dataset(ctx, uuid.UUID(job.result["dataset_id"]))
     assert [task.entry_point for task in dataset.tasks] == ["clamp"]
     page = text_of(client.get(started.location))
@@ -149,20 +149,20 @@ def begun(ctx, additions) -> uuid.UUID:
 def test_while_the_study_works_the_job_waits_without_a_message_and_its_end_sends_one(ctx, begun):
     handle_message(ctx, begun)
     job = job_of(ctx, begun)
-    assert (job.state, job.attempt, job.cursor["step"]) == (JobState.QUEUED, 0, "study")
+    assert (job.state, job.attempt, job.cursor["step"]) == (BackgroundJobState.QUEUED, 0, "study")
     assert (queues.WORK_JOB, begun) not in ctx.broker.sent
     with ctx.database.session() as session:
         for run in get_study(session, uuid.UUID(job.arguments["study_id"])).runs:
             run.state = RunState.RUNNING
         session.flush()
         shown = service.describe_job(session, job).job
-        assert (shown.state, shown.done) == (JobState.RUNNING, 0), "its study runs"
+        assert (shown.state, shown.done) == (BackgroundJobState.RUNNING, 0), "its study runs"
     for run in study_of(ctx, begun).runs:
         transitions.interrupt(ctx, run.id, "the power failed")
     assert ctx.broker.sent.count((queues.WORK_JOB, begun)) == 1
     handle_message(ctx, begun)
     job = job_of(ctx, begun)
-    assert job.state is JobState.FAILED
+    assert job.state is BackgroundJobState.FAILED
     assert job.error == "the study ended as interrupted: the power failed; a retry resumes it"
     jobs.retry(ctx, begun)
     handle_message(ctx, begun)
@@ -172,11 +172,11 @@ def test_while_the_study_works_the_job_waits_without_a_message_and_its_end_sends
 def test_a_cancelled_job_cancels_its_study_and_a_retry_resumes_both(ctx, begun):
     handle_message(ctx, begun)
     jobs.cancel(ctx, begun)
-    assert (job_of(ctx, begun).state, study_of(ctx, begun).state) == (JobState.CANCELLED, RunState.CANCELLED)
+    assert (job_of(ctx, begun).state, study_of(ctx, begun).state) == (BackgroundJobState.CANCELLED, RunState.CANCELLED)
     jobs.retry(ctx, begun)
     with EmbeddedWorkers(ctx, "test"):
         ctx.broker.send([(queues.WORK_JOB, begun)], queues.EXEC)
-        wait_for(lambda: job_of(ctx, begun).state is JobState.FINISHED, 240)
+        wait_for(lambda: job_of(ctx, begun).state is BackgroundJobState.FINISHED, 240)
     assert "Too few to advise" in job_of(ctx, begun).result["advice"]
 
 
@@ -192,7 +192,7 @@ def test_a_study_that_ends_before_the_job_waits_for_it_is_not_missed(ctx, begun,
 
     monkeypatch.setattr(studies, "submit", submit_and_end)
     handle_message(ctx, begun)
-    assert job_of(ctx, begun).state is JobState.QUEUED
+    assert job_of(ctx, begun).state is BackgroundJobState.QUEUED
     assert ctx.broker.sent == [(queues.WORK_JOB, begun)]
 
 
@@ -202,7 +202,7 @@ def test_a_worker_that_is_lost_submits_no_second_study(ctx, begun, monkeypatch):
     monkeypatch.undo()
     first = study_of(ctx, begun)
     handle_message(ctx, begun)
-    assert (job_of(ctx, begun).state, study_of(ctx, begun).created_at) == (JobState.QUEUED, first.created_at)
+    assert (job_of(ctx, begun).state, study_of(ctx, begun).created_at) == (BackgroundJobState.QUEUED, first.created_at)
 
 
 def test_an_archive_that_is_gone_is_asked_for_again(ctx, begun):
@@ -300,7 +300,7 @@ def test_the_page_shows_each_state_and_its_button(world, monkeypatch):
         return world.client.get(f"/try/{job_id}")
 
     page = change(
-        state=JobState.RUNNING,
+        state=BackgroundJobState.RUNNING,
         cursor={"step": "tasks"},
         done=3,
         total=9,
@@ -312,7 +312,7 @@ def test_the_page_shows_each_state_and_its_button(world, monkeypatch):
     assert re.search(r'aria-current="step">Make tasks', page.text)
     assert f'action="/jobs/{job_id}/cancel"' in page.text
     assert '<noscript><meta http-equiv="refresh"' in page.text
-    page = change(state=JobState.FAILED, error="no function of <i>shop</i> became a task")
+    page = change(state=BackgroundJobState.FAILED, error="no function of <i>shop</i> became a task")
     assert "Failed. No function of <i>shop</i> became a task" in html.unescape(text_of(page))
     assert "<i>" not in page.text
     assert f'action="/jobs/{job_id}/retry"' in page.text

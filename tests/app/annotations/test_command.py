@@ -13,7 +13,7 @@ from app.cli.main import cli
 @pytest.fixture
 def bassline(world, monkeypatch):
     """Runs the command line on the database of `world`; returns click's result."""
-    monkeypatch.setenv("BASSLINE_DATABASE_URL", world.context.settings.database)
+    monkeypatch.setenv("BASSLINE_DATABASE_URL", world.context.settings.effective_database_url)
     return lambda *words, **more: CliRunner().invoke(cli, [str(word) for word in words], **more)
 
 

@@ -19,7 +19,7 @@ from app.cli.main import cli
 from app.core.broker import queues
 from app.core.errors import BadInputError, CancelledError, ConflictError
 from app.core.lazy_registry import LazyRegistry
-from app.core.states import JobState
+from app.core.states import BackgroundJobState
 from app.jobs import reaper
 from app.jobs.embedded import EmbeddedWorkers
 from app.site.factory import create_app
@@ -71,7 +71,7 @@ def test_a_new_kind_of_work_is_done_by_a_worker_and_shown_everywhere(ctx, monkey
     job_id = open_job(ctx, "a", "b")
     with EmbeddedWorkers(ctx, "test"):
         ctx.broker.send([(queues.WORK_JOB, job_id)], queues.EXEC)
-        wait_for(lambda: job_of(ctx, job_id).state is JobState.FINISHED)
+        wait_for(lambda: job_of(ctx, job_id).state is BackgroundJobState.FINISHED)
     job = job_of(ctx, job_id)
     assert (job.done, job.total, job.result, job.lease_until, job.fence) == (2, 2, {"n": 2}, None, None)
     client = create_app(ctx).test_client()
@@ -96,10 +96,10 @@ def test_equal_work_is_one_job_and_opened_again_it_goes_on(ctx, broker, monkeypa
     job_id = open_job(ctx, "a", "b", key="same")
     assert open_job(ctx, "a", "b", key="same") == job_id
     handle_message(ctx, job_id)
-    assert (job_of(ctx, job_id).state, job_of(ctx, job_id).cursor) == (JobState.QUEUED, {"next": 1})
+    assert (job_of(ctx, job_id).state, job_of(ctx, job_id).cursor) == (BackgroundJobState.QUEUED, {"next": 1})
     assert broker.sent == [(queues.WORK_JOB, job_id)]
     jobs.cancel(ctx, job_id)
-    assert job_of(ctx, job_id).state is JobState.CANCELLED
+    assert job_of(ctx, job_id).state is BackgroundJobState.CANCELLED
     with pytest.raises(ConflictError, match="only a queued or running one"):
         jobs.cancel(ctx, job_id)
     assert open_job(ctx, "a", "b", key="same") == job_id
@@ -110,15 +110,18 @@ def test_equal_work_is_one_job_and_opened_again_it_goes_on(ctx, broker, monkeypa
 def test_a_fault_is_tried_again_and_bad_input_is_not(ctx, broker):
     job_id = open_job(ctx, "a", "fault")
     handle_message(ctx, job_id)
-    assert (job_of(ctx, job_id).state, job_of(ctx, job_id).error) == (JobState.QUEUED, "ValueError: a fault")
+    assert (job_of(ctx, job_id).state, job_of(ctx, job_id).error) == (BackgroundJobState.QUEUED, "ValueError: a fault")
     for _ in range(2):
         handle_message(ctx, job_id)
     job = job_of(ctx, job_id)
-    assert (job.state, job.error, job.attempt) == (JobState.FINISHED, None, 0)
+    assert (job.state, job.error, job.attempt) == (BackgroundJobState.FINISHED, None, 0)
     bad = open_job(ctx, "bad")
     with pytest.raises(BadInputError):
         work.run_job(ctx, bad)
-    assert (job_of(ctx, bad).state, job_of(ctx, bad).error) == (JobState.FAILED, "a word is bad: leave it out")
+    assert (job_of(ctx, bad).state, job_of(ctx, bad).error) == (
+        BackgroundJobState.FAILED,
+        "a word is bad: leave it out",
+    )
     answer = create_app(ctx).test_client().post(f"/api/v1/jobs/{bad}/retry")
     assert (answer.status_code, answer.json["state"]) == (202, "queued")
     assert broker.sent[-1] == (queues.WORK_JOB, bad)
@@ -135,7 +138,7 @@ def test_a_running_job_that_is_cancelled_ends_after_its_step(ctx):
 
     with pytest.raises(CancelledError):
         do_job()
-    assert job_of(ctx, job_id).state is JobState.CANCELLED
+    assert job_of(ctx, job_id).state is BackgroundJobState.CANCELLED
 
 
 def test_a_process_that_stops_returns_its_job(ctx, broker):
@@ -143,7 +146,11 @@ def test_a_process_that_stops_returns_its_job(ctx, broker):
     ctx.stopping.set()
     with pytest.raises(UnfinishedError):
         work.run_job(ctx, job_id)
-    assert (job_of(ctx, job_id).state, job_of(ctx, job_id).cursor, broker.sent) == (JobState.QUEUED, {"next": 1}, [])
+    assert (job_of(ctx, job_id).state, job_of(ctx, job_id).cursor, broker.sent) == (
+        BackgroundJobState.QUEUED,
+        {"next": 1},
+        [],
+    )
     ctx.stopping.clear()
     reaper.reap(ctx)
     assert broker.sent == [(queues.WORK_JOB, job_id)]
@@ -155,18 +162,21 @@ def test_what_only_a_command_can_do_is_a_job_that_no_worker_takes(ctx, broker):
         again = hold_command(ctx, "build_from_code", "project", "state")
         with pytest.raises(ConflictError, match="another process does this for project"), again:
             pytest.fail("two processes do the same")
-    assert job_of(ctx, attempt.job.id).state is JobState.FINISHED
+    assert job_of(ctx, attempt.job.id).state is BackgroundJobState.FINISHED
     with pytest.raises(ZeroDivisionError), hold_command(ctx, "build_from_code", "project", "state") as attempt:
         1 / 0  # noqa: B018
     job = job_of(ctx, attempt.job.id)
-    assert (job.state, job.error) == (JobState.FAILED, "ZeroDivisionError: division by zero")
+    assert (job.state, job.error) == (BackgroundJobState.FAILED, "ZeroDivisionError: division by zero")
     with pytest.raises(ConflictError, match="give the command again"):
         jobs.retry(ctx, job.id)
     with ctx.database.session() as session:
         killed = session.get_one(BackgroundJob, job.id)
-        killed.state, killed.lease_until = JobState.RUNNING, killed.created_at
+        killed.state, killed.lease_until = BackgroundJobState.RUNNING, killed.created_at
     reaper.reap(ctx)
-    assert (job_of(ctx, job.id).state, "give the command again" in job_of(ctx, job.id).error) == (JobState.FAILED, True)
+    assert (job_of(ctx, job.id).state, "give the command again" in job_of(ctx, job.id).error) == (
+        BackgroundJobState.FAILED,
+        True,
+    )
     with pytest.raises(LostClaimError):
         work.run_job(ctx, job.id)
     assert broker.sent == []
@@ -182,7 +192,7 @@ def test_the_page_cancels_and_says_why_it_does_not(ctx):
     assert again.status_code == 409
     assert "the job is cancelled" in again.get_data(as_text=True).lower()
     with ctx.database.read() as session:
-        assert session.scalars(select(BackgroundJob.state)).all() == [JobState.CANCELLED]
+        assert session.scalars(select(BackgroundJob.state)).all() == [BackgroundJobState.CANCELLED]
 
 
 def test_lost_work_is_named_without_empty_brackets_or_blanks():

@@ -131,7 +131,7 @@ def test_arms_of_one_study_need_no_caution(world, pair):
 
 def test_rest_and_the_command_line_say_the_same(world, pair, monkeypatch):
     fast, slow = pair(slow={"lost": 0.6})
-    monkeypatch.setenv("BASSLINE_DATABASE_URL", world.context.settings.database)
+    monkeypatch.setenv("BASSLINE_DATABASE_URL", world.context.settings.effective_database_url)
     words = ["runs", "compare", str(slow), str(fast), "--budget", f"{BUDGET_S:g}"]
     printed = json.loads(CliRunner().invoke(cli, [*words, "--json", "-"], catch_exceptions=False).stdout)
     query = {"reference": slow, "other": fast, "budget": BUDGET_S}

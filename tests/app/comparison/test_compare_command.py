@@ -16,7 +16,7 @@ from app.comparison.report import format_markdown
 from app.runs.models import Run
 from app.samples.models import Sample
 from app.web.ui.tables import quote_markdown
-from evaluation.significance import mcnemar
+from evaluation.significance import compute_mcnemar_p
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_only_a_loss_beyond_chance_fails(world, bassline, base, new, code, title
 
 
 def test_the_threshold_is_that_of_the_test():
-    assert mcnemar(0, 7) < 0.05 < mcnemar(0, 5)
+    assert compute_mcnemar_p(0, 7) < 0.05 < compute_mcnemar_p(0, 5)
 
 
 FEW = "1" * 5 + "0" * 27  # losing all of them gives p = 0.063

@@ -51,7 +51,7 @@ def test_figures_and_differences_are_those_of_compare(world, three):
         compared = world.client.get(f"/api/v1/compare?reference={three[0]}&other={other}&budget=6").get_json()
         for figure in FIGURES:
             wanted, decision = compared[f"pass_{figure}"], paired.decide(figure, place, 0, 6)
-            assert paired.share(figure, place, 6) == pytest.approx(wanted["a"])
+            assert paired.compute_share(figure, place, 6) == pytest.approx(wanted["a"])
             assert decision.difference == pytest.approx(wanted["delta"])
             assert decision.low < wanted["low"], "three runs to choose from, not two"
             assert decision.high > wanted["high"]
@@ -72,7 +72,7 @@ def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
             judge(world, run_id, task, PASSED if number == 1 and task < 7 else WRONG)
     for others, beyond_chance in ((runs[1:2], True), (runs[1:], False)):
         paired = lay_over(world, runs[0], *others).paired_runs
-        assert paired.wins_and_losses("first", 1, 0, 8) == (7, 0)
+        assert paired.count_wins_and_losses("first", 1, 0, 8) == (7, 0)
         assert (paired.decide("first", 1, 0, 8).verdict == "better") is beyond_chance
         page = text_of(world.client.get(address(runs[0], *others, budget=8)))
         assert f"7 won, 0 lost, {format_p_value(2 * 0.5**7)}" in page

@@ -25,7 +25,7 @@ N_TASKS, N = 6, 4
 
 def test_the_embedded_form_goes_on_when_its_full_disk_has_room_again(tmp_path):
     settings = Settings(_env_file=None, data_dir=tmp_path, lease_s=0.5, heartbeat_s=0.1, reap_interval_s=0.1)
-    database, engine = Database(settings.database), FakeEngine(hold=threading.Event())
+    database, engine = Database(settings.effective_database_url), FakeEngine(hold=threading.Event())
     ctx = Context(settings, database, MemoryBus(), lambda config, on_progress: engine, FakeGrader)
     room: list[int] = []  # pages that the file may have, once it is limited
 

@@ -41,7 +41,7 @@ class Memory:
     unknown: set[EngineConfig] = field(default_factory=set)
     releases: int = 0
 
-    def limit(self, config: EngineConfig) -> int:
+    def compute_limit(self, config: EngineConfig) -> int:
         return self.bytes
 
     def estimate_parts(self, config: EngineConfig) -> Mapping[object, int] | None:
@@ -260,9 +260,9 @@ def test_the_limit_holds_for_all_but_the_needed_engine_and_the_oldest_go_first(
 
 
 def test_the_setting_is_the_limit_and_auto_a_share_of_the_memory() -> None:
-    assert EngineMemory(8 << 30).limit(SMALL) == 8 << 30
-    assert EngineMemory(0).limit(SMALL) == 0
-    assert 1 << 20 < EngineMemory(None).limit(EngineConfig(target="m", device="cpu")) < 1 << 50
+    assert EngineMemory(8 << 30).compute_limit(SMALL) == 8 << 30
+    assert EngineMemory(0).compute_limit(SMALL) == 0
+    assert 1 << 20 < EngineMemory(None).compute_limit(EngineConfig(target="m", device="cpu")) < 1 << 50
 
 
 def test_a_remote_engine_takes_nothing_and_a_model_that_is_not_here_is_unknown(monkeypatch, tmp_path) -> None:

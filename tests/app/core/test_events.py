@@ -14,7 +14,7 @@ from app.accounts.service import create_token
 from app.completions import waiting
 from app.core.caller_pool import CallerPool
 from app.core.errors import BusyError
-from app.core.events.bus import FIRST, MemoryBus
+from app.core.events.bus import BEFORE_FIRST, MemoryBus
 from app.core.states import RunState, Scope
 from app.runs import event_stream, service
 from app.site.factory import create_app
@@ -55,7 +55,7 @@ def test_a_client_that_comes_back_gets_what_it_missed_and_nothing_twice(client, 
 def test_an_id_from_before_a_restart_does_not_hide_what_comes_after_it(run_id):
     before, after = MemoryBus(), MemoryBus()
     before.publish(run_id, "sample", {})
-    (seen,) = before.read(run_id, FIRST, 0)
+    (seen,) = before.read(run_id, BEFORE_FIRST, 0)
     after.publish(run_id, "state", {"state": RunState.RUNNING})
     assert [e.type for e in after.read(run_id, seen.id, 0)] == ["state"]
 
@@ -149,7 +149,7 @@ def test_readers_and_writers_do_not_disturb_each_other(run_id):
     bus, seen = MemoryBus(), []
 
     def follow():
-        after = FIRST
+        after = BEFORE_FIRST
         while len(seen) < 200:
             for event in bus.read(run_id, after, 1):
                 seen.append(event.data["index"])

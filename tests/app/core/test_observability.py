@@ -88,12 +88,24 @@ raise LookupError("the end")
     assert ["ZeroDivisionError" in lines[2]["exception"], "LookupError" in lines[3]["exception"]] == [True, True]
 
 
+def test_a_line_that_is_written_in_pieces_is_one_line_of_the_log(monkeypatch):
+    written = []
+    monkeypatch.setattr(observability, "write_line", lambda text, _level: written.append(text))
+    stream = observability._LogStream()
+    print("a", "b", file=stream)
+    print("10 %", end="\r", file=stream)
+    print("no end", end="", file=stream)
+    assert written == ["a b", "10 %"]
+    stream.flush()
+    assert written == ["a b", "10 %", "no end"]
+
+
 @pytest.mark.parametrize(
     ("error", "level"), [(UnavailableError("the database is away"), "warning"), (BadInputError("no"), "error")]
 )
 def test_a_process_that_ends_because_something_is_away_logs_a_warning(monkeypatch, error, level):
     written = []
-    monkeypatch.setattr(observability, "is_for_log_store", lambda: True)
+    monkeypatch.setattr(observability, "must_write_json_lines", lambda: True)
     monkeypatch.setattr(observability, "write_line", lambda *line: written.append(line))
     CommandError(error).show()
     assert written == [(str(error), level)]

@@ -52,7 +52,7 @@ def count_connections(database) -> list[int]:
 def test_a_session_takes_the_connection_of_the_readers_of_its_thread(ctx, spec):
     run_id = service.submit(ctx, spec())
     seen = count_connections(ctx.database)
-    reader = ctx.database.reader()
+    reader = ctx.database.open_reader()
     run = reader.get_one(Run, run_id)
     with ctx.database.session() as session:
         session.get_one(Run, run_id).name = "renamed"
@@ -74,7 +74,7 @@ def test_many_threads_that_read_and_then_write_all_get_a_connection(ctx, spec):
     ended = []
 
     def look_and_rename(name: str) -> None:
-        reader = small.reader()
+        reader = small.open_reader()
         reader.get_one(Run, run_id)
         both_read.wait(20)
         with small.session() as session:

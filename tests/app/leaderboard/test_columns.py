@@ -29,7 +29,7 @@ REST = {
 @pytest.fixture
 def bassline(world, monkeypatch):
     """Calls the command line on the database of `world`."""
-    monkeypatch.setenv("BASSLINE_DATABASE_URL", world.context.settings.database)
+    monkeypatch.setenv("BASSLINE_DATABASE_URL", world.context.settings.effective_database_url)
     return lambda *words: CliRunner().invoke(cli, words, catch_exceptions=False).stdout
 
 

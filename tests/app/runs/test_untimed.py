@@ -112,4 +112,4 @@ def test_every_page_and_figure_chooses_the_same_sample_where_log_probabilities_a
 def test_samples_without_a_log_probability_rank_last_by_index():
     keys = [(-0.1, 3), (-0.1, 5), (-2.0, 0), (None, 1), (float("nan"), 2), (None, 7)]
     for order in itertools.permutations(keys):
-        assert sorted(order, key=lambda key: metrics.rank_sample(*key), reverse=True) == keys
+        assert sorted(order, key=lambda key: metrics.build_rank_key(*key), reverse=True) == keys

@@ -284,7 +284,7 @@ def elsewhere(server, monkeypatch):
     from app.cli.main import cli
     from app.core.db.database import Database
 
-    other = replace(server, database=Database(server.settings.database))
+    other = replace(server, database=Database(server.settings.effective_database_url))
     other.worker_name = "elsewhere:1"
     monkeypatch.setattr("app.cli.common.make_context", lambda: other)
     monkeypatch.setattr("app.cli.live_progress.BEAT_S", 0.02)

@@ -23,7 +23,7 @@ from app.core.db.database import Database
 from app.core.errors import BadInputError, ConflictError, NotFoundError
 from app.core.events.bus import MemoryBus
 from app.core.settings import Settings
-from app.core.states import JobState
+from app.core.states import BackgroundJobState
 from app.datasets.service import import_bytes
 from app.runs import hidden_runs
 from app.runs.models import Run, RunTask
@@ -54,7 +54,7 @@ def here(ctx, tmp_path, additions, migrated) -> Iterator[Context]:
     settings = Settings(_env_file=None, data_dir=tmp_path / "here")
     settings.data_dir.mkdir()
     shutil.copy(migrated, settings.data_dir / "bassline.db")
-    database = Database(settings.database)
+    database = Database(settings.effective_database_url)
     made = Context(settings, database, MemoryBus(), make_grader=ctx.make_grader)
     import_bytes(made, (tmp_path / "additions.jsonl").read_bytes(), "additions", "additions.jsonl")
     yield made
@@ -130,7 +130,7 @@ def test_an_archive_whose_process_died_is_loaded_by_a_worker_from_the_arm_where_
     handle_message(here, job.id)
     with here.database.read() as session:
         assert [run.state for run in list_runs(session)] == ["finished", "finished"]
-        assert session.get_one(BackgroundJob, job.id).state is JobState.FINISHED
+        assert session.get_one(BackgroundJob, job.id).state is BackgroundJobState.FINISHED
 
 
 def test_loading_that_fails_leaves_nothing(archive, here, monkeypatch):
@@ -282,7 +282,7 @@ def test_what_is_no_archive_is_refused(here, monkeypatch):
         assert "x.json.gz" in str(refused.value)
         assert len(str(refused.value)) < 300
     monkeypatch.setattr(jsonlines, "MAX_BYTES", 2**20)
-    with pytest.raises(BadInputError, match="decompresses to more than"):
+    with pytest.raises(BadInputError, match="holds more than"):
         loading.load_study(here, gzip.compress(b" " * 2**21), "bomb")
 
 

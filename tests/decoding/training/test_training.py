@@ -133,7 +133,7 @@ def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(
     plain, drafted = (engine.generate(request) for engine in engines)
     assert [s.text for s in plain.samples] == [s.text for s in drafted.samples]
     assert sum(s.n_accepted for s in drafted.samples) > 0
-    assert engines[1].provenance()["draft_sha256"] == record.sha256
+    assert engines[1].get_provenance()["draft_sha256"] == record.sha256
 
 
 class Impatient(Quiet):

@@ -126,7 +126,7 @@ def judge(grader: Grader, row: dict[str, Any], answer: str | None = None) -> str
 
 @pytest.mark.parametrize("task_id", PASSES_BASE_ALONE)
 def test_an_answer_that_only_the_base_inputs_accept_fails(grader: Grader, task_id: str) -> None:
-    task = HUMANEVAL.task(task_id)
+    task = HUMANEVAL.get_task(task_id)
     base, plus, wrong = PASSES_BASE_ALONE[task_id]
     assert grader.judge(task.build_program(wrong), task).status == "passed"
     assert judge(grader, own_form(task, base, plus)) == "passed"
@@ -134,7 +134,7 @@ def test_an_answer_that_only_the_base_inputs_accept_fails(grader: Grader, task_i
 
 
 def test_a_test_that_imports_numpy_is_judged_by_its_tolerance(grader: Grader) -> None:
-    row = hub_form(HUMANEVAL.task("HumanEval/2"), [[3.5], [1e-05], [1.25]], [0.5, 1e-05, 0.25])
+    row = hub_form(HUMANEVAL.get_task("HumanEval/2"), [[3.5], [1e-05], [1.25]], [0.5, 1e-05, 0.25])
     assert judge(grader, row) == "passed"
     assert judge(grader, row, "    return number % 1.0 + 1e-7\n") == "passed"
     assert judge(grader, row, "    return number % 1.0 + 1e-3\n") == "wrong_answer"
@@ -151,7 +151,7 @@ def test_results_compare_as_in_evalplus(grader: Grader, result: str, status: str
 
 
 def test_fields_that_decide_and_fields_that_do_not_are_known() -> None:
-    task = HUMANEVAL.task("HumanEval/53")
+    task = HUMANEVAL.get_task("HumanEval/53")
     (own,) = loaded(own_form(task, [[0, 1]], [])).tasks
     assert own.source is not None
     assert own.source["judged_by"] == ["base_input", "plus_input", "atol", "canonical_solution"]
@@ -160,7 +160,7 @@ def test_fields_that_decide_and_fields_that_do_not_are_known() -> None:
     assert [t.source and (t.source["judged_by"], t.source["not_used"]) for t in (plus, plain)] == [
         (["test"], ["source_file"]), (["test_list"], ["source_file"])
     ]  # fmt: skip
-    (other,) = loaded({**hub_form(HUMANEVAL.task("HumanEval/2"), [[3.5]], [0.5]), "note": "of nobody"}).tasks
+    (other,) = loaded({**hub_form(HUMANEVAL.get_task("HumanEval/2"), [[3.5]], [0.5]), "note": "of nobody"}).tasks
     assert other.source == {"not_used": ["note"]}
     assert dataset_files.parse_dataset(dataset_files.write_dataset([own, plus, other]), "again", "again").tasks == (
         own,
@@ -192,7 +192,7 @@ def test_right_results_other_than_that_of_the_own_solution_pass(grader: Grader) 
         == "passed"
     )
     assert judge(grader, shared, "def similar_elements(a, b):\n    return (4,)\n") == "wrong_answer"
-    root = own_form(HUMANEVAL.task("HumanEval/32"), [[[-6, 11, -6, 1]]], [], 1e-4)
+    root = own_form(HUMANEVAL.get_task("HumanEval/32"), [[[-6, 11, -6, 1]]], [], 1e-4)
     assert [judge(grader, root, f"    return {x}\n") for x in ("1.0", "3.0", "2.5")] == [
         "passed",
         "passed",
@@ -231,7 +231,7 @@ def test_a_function_named_check_is_judged(grader: Grader) -> None:
 
 
 def test_a_program_sees_neither_numpy_nor_the_own_solution(grader: Grader) -> None:
-    row = own_form(HUMANEVAL.task("HumanEval/53"), [[1, 2]], [])
+    row = own_form(HUMANEVAL.get_task("HumanEval/53"), [[1, 2]], [])
     (task,) = loaded(row).tasks
     for answer, fault in {
         "    import numpy\n    return x + y\n": "ModuleNotFoundError",
@@ -270,7 +270,7 @@ def test_a_package_that_a_test_can_do_without_is_not_needed(grader: Grader) -> N
 
 def test_a_call_that_never_returns_ends_long_before_the_time_of_all_inputs() -> None:
     limits = Limits(cpu_s=1, wall_s=5.0)
-    row = own_form(HUMANEVAL.task("HumanEval/53"), [[1, 2]], [])
+    row = own_form(HUMANEVAL.get_task("HumanEval/53"), [[1, 2]], [])
     (task,) = loaded(row).tasks
     verdict = Grader(Sandbox.detect(), limits).judge(task.build_program("    while True: pass\n"), task)
     assert (verdict.status, verdict.detail) == ("timeout", "one call used more than 3 CPU seconds")
@@ -280,7 +280,7 @@ def test_a_call_that_never_returns_ends_long_before_the_time_of_all_inputs() -> 
 def test_a_test_may_take_more_time_in_all_than_a_call_may() -> None:
     wait = "    import time\n    end = time.process_time() + 0.3\n    while time.process_time() < end: pass\n"
     spins = f"{wait}    return x + y\n"
-    row = own_form(HUMANEVAL.task("HumanEval/53"), [[n, n] for n in range(6)], [])
+    row = own_form(HUMANEVAL.get_task("HumanEval/53"), [[n, n] for n in range(6)], [])
     (task,) = loaded(row).tasks
     assert Grader(Sandbox.detect(), Limits(cpu_s=1)).judge(task.build_program(spins), task).status == "passed"
 
@@ -300,11 +300,18 @@ def test_a_test_that_calls_an_own_solution_which_is_not_there_is_refused() -> No
 )  # fmt: skip
 def test_a_row_with_a_fault_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(DatasetError, match=f"mine.jsonl, line 1, {message}"):
-        loaded(own_form(HUMANEVAL.task("HumanEval/53"), [[1, 2]], []) | change)
+        loaded(own_form(HUMANEVAL.get_task("HumanEval/53"), [[1, 2]], []) | change)
+
+
+@pytest.mark.parametrize(("number", "arguments"), [(115, []), (115, [3]), (124, ["a", "b"]), (252, [])])
+def test_arguments_of_another_type_than_the_task_has_are_refused(number: int, arguments: list[Any]) -> None:
+    row = mbpp_own_form(number, "f", "\ndef f(*a):\n  return a\n", [arguments])
+    with pytest.raises(DatasetError, match=f"line 1, field base_input or plus_input: .*Mbpp/{number}"):
+        loaded(row)
 
 
 def test_numpy_is_there_without_namespaces() -> None:
-    (task,) = loaded(hub_form(HUMANEVAL.task("HumanEval/2"), [[3.5]], [0.5])).tasks
+    (task,) = loaded(hub_form(HUMANEVAL.get_task("HumanEval/2"), [[3.5]], [0.5])).tasks
     try:
         sandbox = Sandbox.detect(only="landlock")
     except SandboxUnavailableError as error:

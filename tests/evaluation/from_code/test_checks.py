@@ -164,7 +164,7 @@ def test_an_answer_may_import_and_use_what_its_module_leaves_to_type_checkers(sa
         "t", "def f(x: Thing) -> Thing:\n", "f", "def check(candidate):\n    assert candidate(3) == 3\n", "",
         module=FunctionPlacement("m", False, "f", LAZY, "").pack(),
     )  # fmt: skip
-    result = sandbox.judge(task.build_judged_program(answer), task.as_judged(), Limits())
+    result = sandbox.judge(task.build_judged_program(answer), task.build_judged_task(), Limits())
     assert (result.status, result.detail) == ("passed", "")
 
 

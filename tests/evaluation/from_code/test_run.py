@@ -15,7 +15,7 @@ from evaluation.from_code.build import Options
 from evaluation.from_code.calls.variety import MAX_CASES
 from evaluation.from_code.fairness import MAX_EXAMPLES
 from evaluation.from_code.nearby_cases import MAX_JUDGING, MAX_SHOWN
-from evaluation.from_code.reasons import ProjectError, SandboxFaultError
+from evaluation.from_code.reasons import ProjectError, SandboxFaultError, find_remedy
 from evaluation.from_code.run import build_dataset, open_state
 from evaluation.from_code.state import BuildState
 from evaluation.grading import Grader
@@ -340,6 +340,22 @@ def test_a_test_that_pass_passes_makes_no_task(opened, sandbox, tmp_path):
     assert result.reason == "has a test that a body without content would pass"
 
 
+LONG = """
+def clean(text):
+    \"\"\"The text in small letters without spaces at its ends.\"\"\"
+    text = text.strip()
+    return text.lower()
+"""
+
+
+@pytest.mark.parametrize("n_short", [0, 1])
+def test_calls_that_are_too_long_for_a_test_are_named_as_the_reason(opened, sandbox, tmp_path, n_short):
+    tests = f"import long\nfor n in range(5):\n    long.clean(' A' * (1 if n < {n_short} else 1000 + n))\n"
+    (result,) = made(opened, sandbox, tmp_path / "state", tests, long=LONG).result.made
+    assert result.reason == "has fewer than 2 calls that are short enough for its test"
+    assert find_remedy(result.reason).startswith("tests that call it with smaller values")
+
+
 GRADE = """
 def grade(points, notes=""):
     \"\"\"Five for 90 points or more, and a point of the grade less for each 15 less, at least 0; of "a" another.\"\"\"
@@ -565,8 +581,8 @@ HOSTILE = {
         "        return 1"
     ),
     "a patched comparison": (
-        "import sys\n        same = sys.modules['evaluation.from_code.placing.tree_equality']\n"
-        "        same.agrees = same.same = lambda *_: True\n        return 1"
+        "import sys\n        equality = sys.modules['evaluation.from_code.placing.tree_equality']\n"
+        "        equality.agrees = equality.is_same_value = lambda *_: True\n        return 1"
     ),
     "the original from its module": "return type(self).__dict__['add'].__wrapped__(self, thing, times)",
     "the source of its module": (

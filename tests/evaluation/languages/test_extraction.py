@@ -52,7 +52,7 @@ def test_the_program_in_an_answer(extractor, language, name):
     mode, raw, how, expected = ANSWERS[name]
     task = task_of(language)
     found = extractor.extract(task, raw, mode)
-    assert (found.how, found.program) == (how, expected.replace("HEAD", task.prompt))
+    assert (found.location, found.program) == (how, expected.replace("HEAD", task.prompt))
     assert found.version == TREE_VERSION
 
 
@@ -69,7 +69,7 @@ def test_a_stub_is_not_an_answer(extractor):
 
 def test_a_hostile_text_ends_in_time(extractor):
     raw = "`${" * 20_000
-    assert extractor.extract(task_of("javascript"), raw, "chat").how == "open_fence"
+    assert extractor.extract(task_of("javascript"), raw, "chat").location == "open_fence"
 
 
 @pytest.mark.parametrize(("language", "label"), [("javascript", "JavaScript"), ("typescript", "TypeScript")])

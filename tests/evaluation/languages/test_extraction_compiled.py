@@ -61,4 +61,7 @@ def test_the_program_in_an_answer(name):
     task = replace(task, prompt=registry.load_language(language).write_prompt(task.signature, "Sorts."))
     head = task.prompt.splitlines(keepends=True)[-1]
     found = extract_by_grammar(task, raw, mode)
-    assert (found.how, found.program[-len(expected.replace("HEAD", head)) :]) == (how, expected.replace("HEAD", head))
+    assert (found.location, found.program[-len(expected.replace("HEAD", head)) :]) == (
+        how,
+        expected.replace("HEAD", head),
+    )

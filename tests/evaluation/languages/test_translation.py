@@ -4,7 +4,7 @@ import pytest
 
 from evaluation.datasets import Task
 from evaluation.languages import registry
-from evaluation.languages.cases import JsonCase
+from evaluation.languages.cases import JsonCase, read_signature
 from evaluation.languages.translation import oracles
 from evaluation.languages.translation.translate import read_source, translate, translate_task
 from evaluation.languages.translation.type_inference import UntranslatableError
@@ -84,6 +84,7 @@ LEFT_OUT = {
     "values of several types (Union, Any)": python_task(
         "def f(a):\n", "    return a\n", "    candidate(1), candidate('a')\n"
     ),
+    "an empty tuple": python_task("def f(a):\n", "    return ()\n", "    candidate(1)\n"),
     "tuples of several lengths": python_task(
         "def f(a):\n", "    return tuple(range(a))\n", "    candidate(1), candidate(2)\n"
     ),
@@ -145,6 +146,16 @@ def test_a_table_that_no_program_can_meet_is_noticed(sandbox):
     signature = translate_task(read_source(sandbox, MEAN), language).signature
     twice = [JsonCase(([1.0], None), 1.0), JsonCase(([1.0], None), 2.0)]
     assert "case 1 fails" in oracles.find_oracle_failure(sandbox, language, toolchain, signature, twice)
+
+
+def test_float_keys_are_written_as_javascript_names_them(sandbox):
+    toolchain, language = toolchain_or_skip("javascript"), registry.load_language("javascript")
+    parameters = [{"name": "a", "type": "dict[float, int]"}]
+    signature = read_signature({"name": "f", "parameters": parameters, "returns": "int"})
+    keys = [1e-7, -2.5e-10, 1e-6, 12345e-9, 0.5, 3.0, "-0", 1e16, 1.2345678901234568e20, 1e21, 1.5e300]
+    keys += ["nan", "inf", "-inf"]
+    cases = [JsonCase(([[key, "1"]],), str(number)) for number, key in enumerate(keys)]
+    assert oracles.find_oracle_failure(sandbox, language, toolchain, signature, cases) is None
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,11 @@ def test_floats_are_equal_within_the_tolerance_and_exactly_with_none():
     assert not is_same_value([math.nan], [1.0], kind, 100)
 
 
+def test_an_int_that_no_float_can_hold_does_not_fit_the_type():
+    with pytest.raises(ValueFormError, match="beyond the range of float"):
+        to_json(10**400, parse_type("float"))
+
+
 SIGNATURE = {"name": "f", "parameters": [{"name": "a", "type": "int"}], "returns": "float"}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from evaluation.metrics import SampleOutcome
 from evaluation.outcomes import PairedOutcomes
-from evaluation.studies.arms import Arm, ArmComparison, ArmTiming
+from evaluation.studies.arms import Arm, ArmComparison, ArmMeasurements
 
 TOKENS = 100
 
@@ -36,10 +36,10 @@ def arm(
     n: int | None = None,
     speculative: bool = False,
     family: str = "",
-    pair: str = "",
+    drafting_family: str = "",
     target: str = "0.5b",
     cost_s: float = 1.0,
-    timing: ArmTiming | None = None,
+    measured: ArmMeasurements | None = None,
     start: int = 0,
 ) -> MadeArm:
     """An arm with the given samples for each task; earlier samples have the higher mean log-probability."""
@@ -54,10 +54,10 @@ def arm(
         n=n or len(tasks[0]),
         speculative=speculative,
         family=family,
-        pair=pair,
+        drafting_family=drafting_family,
         target=target,
         cost_s=cost_s,
-        timing=timing,
+        measured=measured,
     )
 
 
@@ -68,10 +68,10 @@ def arm_of(
     n: int,
     speculative: bool = False,
     family: str = "",
-    pair: str = "",
+    drafting_family: str = "",
     target: str = "0.5b",
     cost_s: float = 1.0,
-    timing: ArmTiming | None = None,
+    measured: ArmMeasurements | None = None,
 ) -> MadeArm:
     """An arm with these samples."""
     return MadeArm(
@@ -80,11 +80,11 @@ def arm_of(
         drafter="sibling" if speculative else "none",
         n=n,
         family=family or name,
-        pair=pair or name,
+        drafting_family=drafting_family or name,
         speculative=speculative,
         cost_s=cost_s,
         outcomes=outcomes,
-        timing=timing or ArmTiming(),
+        measured=measured or ArmMeasurements(),
     )
 
 

@@ -28,7 +28,9 @@ def drawn(n: int, ms_per_token: float, tasks: int, seed: int) -> list[list[Sampl
 def paper() -> list[MadeArm]:
     def one(name: str, n: int, speed: float, speculative: bool) -> MadeArm:
         family, pair = f"speculative {speculative}", f"n = {n}"
-        return arm(name, drawn(n, speed, 40, n), speculative=speculative, family=family, pair=pair, cost_s=speed * n)
+        return arm(
+            name, drawn(n, speed, 40, n), speculative=speculative, family=family, drafting_family=pair, cost_s=speed * n
+        )
 
     return [
         one("plain, n = 1", 1, 30, False),
@@ -53,7 +55,7 @@ def test_the_curve_of_each_arm_is_the_definition_at_every_budget(paper: list[Mad
     dice = random.Random(1)
     for each, of_arm in zip(paper, analysis.curves, strict=True):
         for budget in (*analysis.budgets, *(dice.uniform(0.1, 10.0) for _ in range(50))):
-            (first, interval), (every, _) = of_arm.at(budget)
+            (first, interval), (every, _) = of_arm.get_shares_at(budget)
             assert (first, every) == (
                 compute_pass_first(each.outcomes, budget),
                 compute_pass_all(each.outcomes, budget),
@@ -70,11 +72,13 @@ def test_the_parts_say_the_same_at_every_budget_that_one_asks_for(analysis: Anal
         assert (answer.verdict != "better") == point.too_close or answer.arm is None
     between = analysis.answer_at(2.345)
     own = next(one for one in analysis.curves if one.arm == between.arm)
-    assert own.at(2.345)[0] == (between.pass_first, between.interval)
+    assert own.get_shares_at(2.345)[0] == (between.pass_first, between.interval)
     cells = [
-        cell for family in analysis.samples_with(2.345) for row in family.rows for cell in row if cell.budget_s == 2.345
+        cell for family in analysis.list_samples(2.345) for row in family.rows for cell in row if cell.budget_s == 2.345
     ]
-    assert {cell.arm: cell.pass_first for cell in cells} == {one.arm: one.at(2.345)[0][0] for one in analysis.curves}
+    assert {cell.arm: cell.pass_first for cell in cells} == {
+        one.arm: one.get_shares_at(2.345)[0][0] for one in analysis.curves
+    }
 
 
 def test_there_is_a_row_for_each_arm_a_family_for_each_drafter_and_a_pair_for_each_n(analysis: Analysis) -> None:
@@ -109,13 +113,19 @@ NOT_FINISHED: list[list[Sample]] = [[(None, False)] * 2] * 3
 TINY = {
     "one task": [passing("a", 1, 1), passing("b", 0, 1, speculative=True)],
     "one arm": [passing("a", 3, 9)],
-    "identical arms": [passing("a", 3, 9, family="f", pair="p"), passing("b", 3, 9, pair="p", speculative=True)],
+    "identical arms": [
+        passing("a", 3, 9, family="f", drafting_family="p"),
+        passing("b", 3, 9, drafting_family="p", speculative=True),
+    ],
     "no pass": [passing("a", 0, 9, n=1, family="f"), passing("b", 0, 9, n=2, family="f")],
     "nothing finished": [
-        arm("a", NOT_FINISHED, n=1, pair="p", family="f"),
-        arm("b", NOT_FINISHED, n=2, pair="p", family="f", speculative=True),
+        arm("a", NOT_FINISHED, n=1, drafting_family="p", family="f"),
+        arm("b", NOT_FINISHED, n=2, drafting_family="p", family="f", speculative=True),
     ],
-    "nothing finished in one arm": [arm("a", NOT_FINISHED, pair="p"), passing("b", 2, 3, pair="p", speculative=True)],
+    "nothing finished in one arm": [
+        arm("a", NOT_FINISHED, drafting_family="p"),
+        passing("b", 2, 3, drafting_family="p", speculative=True),
+    ],
 }
 
 

@@ -27,8 +27,8 @@ def test_the_shares_are_those_of_the_metrics() -> None:
     one = arm("a", [[(float(rng.uniform(0, 4)), bool(rng.random() < 0.4)) for _ in range(5)] for _ in range(20)])
     compared = score([one, passing("b", 3, 20)], 4.0)
     for budget in (1.0, 2.0, 4.0):
-        assert compared.share("first", 0, budget) == compute_pass_first(one.outcomes, budget)
-        assert compared.share("all", 0, budget) == compute_pass_all(one.outcomes, budget)
+        assert compared.compute_share("first", 0, budget) == compute_pass_first(one.outcomes, budget)
+        assert compared.compute_share("all", 0, budget) == compute_pass_all(one.outcomes, budget)
 
 
 def test_some_of_the_arms_over_the_first_tasks_are_what_they_are_alone() -> None:
@@ -72,5 +72,5 @@ def test_a_pair_is_the_same_read_from_both_sides() -> None:
     compared = score([passing("a", 60, 100), passing("b", 20, 100)], 2.0)
     there, back = compared.decide("first", 0, 1, 2.0), compared.decide("first", 1, 0, 2.0)
     assert (back.low, back.high, back.difference) == (-there.high, -there.low, -there.difference)
-    assert compared.band("first", 1, 0).decide(2.0) == back
+    assert compared.build_band("first", 1, 0).decide(2.0) == back
     assert (there.is_better, back.is_worse, back.verdict) == (True, True, "better")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.studies.arms import ArmTiming
+from evaluation.studies.arms import ArmMeasurements
 from evaluation.studies.paper_table import PaperPoint, build_paper_table
 from tests.evaluation.studies.making import MadeArm, arm, passing, score
 
@@ -14,10 +14,16 @@ def paper() -> list[MadeArm]:
     times = [float(second) for second in range(1, 11)]
     options = {"speculative": True}
     return [
-        arm("batched", [[(t / 2, True)] * 8 for t in times], pair="8", timing=ArmTiming(900.0, 2.9), **options),
-        arm("single", [[(t / 4, t <= 5)] for t in times], pair="1", **options),
-        arm("regular", [[(t, True)] * 8 for t in times], pair="8"),
-        arm("regular alone", [[(t / 2, t <= 5)] for t in times], pair="1"),
+        arm(
+            "batched",
+            [[(t / 2, True)] * 8 for t in times],
+            drafting_family="8",
+            measured=ArmMeasurements(900.0, 2.9),
+            **options,
+        ),
+        arm("single", [[(t / 4, t <= 5)] for t in times], drafting_family="1", **options),
+        arm("regular", [[(t, True)] * 8 for t in times], drafting_family="8"),
+        arm("regular alone", [[(t / 2, t <= 5)] for t in times], drafting_family="1"),
     ]
 
 
@@ -49,10 +55,10 @@ def test_the_speed_up_is_against_regular_decoding_with_the_same_n() -> None:
 
 def test_the_speed_up_counts_only_tasks_that_both_finished() -> None:
     """Regular decoding finishes only the quick task; the slow one of the other arm must not count against it."""
-    regular = arm("regular", [[(2.0, True)], [(None, False)]], pair="p")
-    fast = arm("fast", [[(1.0, True)], [(4.0, True)]], pair="p", speculative=True)
+    regular = arm("regular", [[(2.0, True)], [(None, False)]], drafting_family="p")
+    fast = arm("fast", [[(1.0, True)], [(4.0, True)]], drafting_family="p", speculative=True)
     assert build_paper_table(score([regular, fast], 4.0))[1].speed_up == pytest.approx(2.0)
-    never = arm("regular", [[(None, False)], [(None, False)]], pair="p")
+    never = arm("regular", [[(None, False)], [(None, False)]], drafting_family="p")
     assert build_paper_table(score([never, fast], 4.0))[1].speed_up is None
 
 

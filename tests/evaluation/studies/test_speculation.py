@@ -15,7 +15,7 @@ def twice_as_fast(tasks: int = 40, seed: int = 0) -> list[MadeArm]:
     times, passed = rng.uniform(1, 8, tasks).tolist(), (rng.random(tasks) < 0.6).tolist()
     slow = [[sample] for sample in zip(times, passed, strict=True)]
     fast = [[(time / 2, passes)] for ((time, passes),) in slow]
-    return [arm("plain", slow, pair="p"), arm("fast", fast, pair="p", speculative=True)]
+    return [arm("plain", slow, drafting_family="p"), arm("fast", fast, drafting_family="p", speculative=True)]
 
 
 def test_half_of_the_time_is_saved_where_everything_is_twice_as_fast() -> None:
@@ -33,7 +33,10 @@ def test_half_of_the_time_is_saved_where_everything_is_twice_as_fast() -> None:
 
 
 def test_time_that_regular_decoding_did_not_need_is_not_saved() -> None:
-    arms = [passing("plain", 10, 20, 2.0, pair="p"), passing("fast", 10, 20, 1.0, pair="p", speculative=True)]
+    arms = [
+        passing("plain", 10, 20, 2.0, drafting_family="p"),
+        passing("fast", 10, 20, 1.0, drafting_family="p", speculative=True),
+    ]
     (found,) = measure_speculation(score(arms, 10.0), [10.0])
     (gain,) = found.gains
     assert gain.plain_s == pytest.approx(2.0, rel=0.02)
@@ -41,7 +44,10 @@ def test_time_that_regular_decoding_did_not_need_is_not_saved() -> None:
 
 
 def test_quality_that_speculation_does_not_reach_has_no_time() -> None:
-    arms = [passing("plain", 15, 20, 2.0, pair="p"), passing("worse", 5, 20, 1.0, pair="p", speculative=True)]
+    arms = [
+        passing("plain", 15, 20, 2.0, drafting_family="p"),
+        passing("worse", 5, 20, 1.0, drafting_family="p", speculative=True),
+    ]
     (found,) = measure_speculation(score(arms, 10.0), [10.0])
     (gain,) = found.gains
     assert (gain.speculative_s, gain.saved_s, gain.saved_interval[0]) == (None, None, None)
@@ -49,7 +55,10 @@ def test_quality_that_speculation_does_not_reach_has_no_time() -> None:
 
 
 def test_arms_that_do_not_differ_save_and_gain_nothing_with_an_interval() -> None:
-    arms = [passing("plain", 5, 20, 2.0, pair="p"), passing("same", 5, 20, 2.0, pair="p", speculative=True)]
+    arms = [
+        passing("plain", 5, 20, 2.0, drafting_family="p"),
+        passing("same", 5, 20, 2.0, drafting_family="p", speculative=True),
+    ]
     (found,) = measure_speculation(score(arms, 4.0), [4.0])
     (gain,) = found.gains
     assert (gain.gained, gain.saved_s) == (0.0, pytest.approx(0.0, abs=1e-6))
@@ -59,11 +68,17 @@ def test_arms_that_do_not_differ_save_and_gain_nothing_with_an_interval() -> Non
 def test_where_regular_decoding_has_solved_nothing_there_is_no_quality_to_reach() -> None:
     (found,) = measure_speculation(score(twice_as_fast(), 8.0), [0.5, 8.0])
     assert [gain.budget_s for gain in found.gains] == [8.0]
-    never = [arm("plain", [[(None, False)]], pair="p"), arm("fast", [[(None, False)]], pair="p", speculative=True)]
+    never = [
+        arm("plain", [[(None, False)]], drafting_family="p"),
+        arm("fast", [[(None, False)]], drafting_family="p", speculative=True),
+    ]
     (found,) = measure_speculation(score(never, 8.0), [8.0])
     assert found.gains == ()
 
 
 def test_arms_of_different_pairs_are_not_set_against_each_other() -> None:
-    arms = [passing("plain", 5, 9, pair="n = 1"), passing("fast", 5, 9, pair="n = 8", speculative=True)]
+    arms = [
+        passing("plain", 5, 9, drafting_family="n = 1"),
+        passing("fast", 5, 9, drafting_family="n = 8", speculative=True),
+    ]
     assert measure_speculation(score(arms, 4.0), [4.0]) == ()

@@ -52,7 +52,7 @@ class Stack:
         self.postgres, self.redis, self.port = Postgres(), Redis(), free_port()
         given = {"database_url": self.postgres.url, "broker_url": self.redis.url, "secret_key": "chaos", **TIMES}
         settings = Settings(_env_file=None, data_dir=folder, **given)
-        self.ctx = Context(settings, Database(settings.database), RedisBus(self.redis.url))
+        self.ctx = Context(settings, Database(settings.effective_database_url), RedisBus(self.redis.url))
         migrate.upgrade(self.ctx.database)
         self.environment = {
             **os.environ,

@@ -32,7 +32,7 @@ from app.core.db.types import get_utc_time
 from app.core.events.bus import MemoryBus
 from app.core.ports import SandboxGrader
 from app.core.settings import Settings
-from app.core.states import OPEN_JOB_STATES, DatasetKind, JobState
+from app.core.states import OPEN_BACKGROUND_JOB_STATES, BackgroundJobState, DatasetKind
 from app.datasets import checking, translation
 from app.datasets import service as datasets
 from app.datasets.models import Dataset as StoredDataset
@@ -67,7 +67,11 @@ def make_context(folder: Path) -> Context:
     settings = Settings(_env_file=None, data_dir=folder, reap_interval_s=0.2, lease_s=4, heartbeat_s=1, exec_workers=1)
     engine = FakeEngine()
     return Context(
-        settings, Database(settings.database), MemoryBus(), load_engine=lambda *_: engine, make_grader=FakeGrader
+        settings,
+        Database(settings.effective_database_url),
+        MemoryBus(),
+        load_engine=lambda *_: engine,
+        make_grader=FakeGrader,
     )
 
 
@@ -212,12 +216,12 @@ def test_a_worker_that_is_killed_loses_at_most_a_step(tmp_path, kind):
         kills += 1
         assert kills < 12, "it does not go on where it was"
         with ctx.database.session() as session:
-            running = update(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING)
+            running = update(BackgroundJob).where(BackgroundJob.state == BackgroundJobState.RUNNING)
             session.execute(running.values(lease_until=get_utc_time()))
             assert kind in LONG or list_runs(session) == []
     with ctx.database.read() as session:
         (job,) = session.scalars(select(BackgroundJob).where(BackgroundJob.kind == kind))
-        assert (job.state, job.error) == (JobState.FINISHED, None)
+        assert (job.state, job.error) == (BackgroundJobState.FINISHED, None)
     assert kills >= 1
     assert is_done(ctx)
     worked, stored = ((tmp_path / name).read_text().splitlines() for name in ("worked.log", "stored.log"))
@@ -295,10 +299,10 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
         return
     ctx.make_grader = partial(SandboxGrader, (), partial(read_project_archive, ctx.database))
     with EmbeddedWorkers(ctx, "drill"):  # also works the study
-        wait_for(lambda: get_state(ctx, job_id) not in OPEN_JOB_STATES, 240)
+        wait_for(lambda: get_state(ctx, job_id) not in OPEN_BACKGROUND_JOB_STATES, 240)
 
 
-def get_state(ctx: Context, job_id: uuid.UUID) -> JobState:
+def get_state(ctx: Context, job_id: uuid.UUID) -> BackgroundJobState:
     with ctx.database.read() as session:
         return get_job(session, job_id).state
 

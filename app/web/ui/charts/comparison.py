@@ -69,6 +69,6 @@ def choose_opening_budget(curves: Collection[metrics.Curve], longest_s: float) -
     `longest_s` is the budget up to which every run was given time: beyond it, a run has only a lower bound.
     """
     return next(
-        (b for b in OPENING if b < longest_s and any(curve.at(b)[1] > 0 for curve in curves)),
+        (b for b in OPENING if b < longest_s and any(curve.get_shares_at(b)[1] > 0 for curve in curves)),
         longest_s,
     )

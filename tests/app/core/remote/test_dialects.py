@@ -97,10 +97,10 @@ def test_a_server_is_asked_in_its_dialect_and_the_run_records_it(server):
         engine, done = decode(stub, TASK, mode, n=2)
         assert stub.paths == [path]
         assert {name: stub.bodies[0].get(name) for name in fields} == fields
-        assert {name: engine.provenance().get(name) for name in recorded} == recorded
+        assert {name: engine.get_provenance().get(name) for name in recorded} == recorded
     expected = BODY if path == COMPLETIONS else CODE.removesuffix("\n")  # before the closing fence
     assert [(s.text, s.finish_reason) for s in done.samples] == [(expected, "stop")] * 2
-    assert "sk-theirs" not in str(engine.provenance())
+    assert "sk-theirs" not in str(engine.get_provenance())
 
 
 def test_what_a_server_does_not_have_is_said_with_the_remedy():
@@ -185,10 +185,20 @@ def test_a_gap_is_filled_in_the_way_that_the_server_has(way):
         assert stub.paths == [path]
         assert {name: stub.bodies[0].get(name) for name in fields} == fields
     assert [(s.text, s.finish_reason) for s in done.samples] == [("a + b", "stop")]
-    assert engine.provenance()["server_infill"] == way
+    assert engine.get_provenance()["server_infill"] == way
     if way == "/infill":
         (sample,) = done.samples
         assert (sample.n_tokens, sample.n_drafted, sample.n_accepted, sample.n_rounds) == (4, 6, 3, 1)
+
+
+def test_a_header_with_an_everyday_word_leaves_the_pages_of_a_server_readable(monkeypatch):
+    monkeypatch.setenv("BASSLINE_REMOTE_HEADERS", json.dumps({"x-tenant": "1", "x-debug": "true"}))
+    with serve_stub(
+        know_markers, (COMPLETIONS, "/tokenize"), {"/props": {"build_info": "b1", "has_draft": True}}
+    ) as stub:
+        told = RemoteEngine.load(RemoteTarget("m", stub.url)).get_provenance()
+    assert told["server_infill"] == "Qwen (with Zeta 1), CodeGemma, Granite 4"
+    assert (told["server_version"], told["server_speculation"]) == ("b1", '{"has_draft": true}')
 
 
 def test_a_server_that_ignores_a_suffix_is_not_asked_to_fill_gaps():
@@ -215,7 +225,7 @@ def test_fields_behind_the_address_are_sent_with_every_request_and_recorded():
     with serve_stub(answer_everything) as stub:
         engine = RemoteEngine.load(RemoteTarget("m", stub.url, {"chat_template_kwargs": {"enable_thinking": False}}))
         assert all(body["chat_template_kwargs"] == {"enable_thinking": False} for body in stub.bodies)
-        assert json.loads(str(engine.provenance()["extra_body"])) == {
+        assert json.loads(str(engine.get_provenance()["extra_body"])) == {
             "chat_template_kwargs": {"enable_thinking": False}
         }
 
@@ -282,5 +292,5 @@ def test_a_server_that_finds_stop_strings_in_the_prompt_gets_none():
 
     with serve_stub(answer) as stub:
         engine, done = decode(stub, TASK, "completion")
-    assert engine.provenance()["server_max_stops"] == 0
+    assert engine.get_provenance()["server_max_stops"] == 0
     assert [s.text for s in done.samples] == ["def f(): pass"]

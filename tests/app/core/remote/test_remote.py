@@ -154,7 +154,7 @@ def test_the_key_is_sent_and_never_told(crooked, monkeypatch):
     with pytest.raises(RequestError) as refused:
         engine.generate(Request("p", budget_s=10))
     assert seen[0]["Authorization"] == f"Bearer {SECRET}"
-    assert SECRET not in f"{refused.value} {engine.provenance()}"
+    assert SECRET not in f"{refused.value} {engine.get_provenance()}"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Servers that lack something: each gap is made up on this side, and the run records how."""
+"""Servers that lack something: each gap is made up for on this side, and the run records how."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_a_server_lacks_is_made_up_on_this_side(gap):
         seeds = [body["seed"] for body in stub.bodies if "seed" in body]
         if n_requests >= 3 and seeds:
             assert sorted(seeds[-3:]) == [derive_seed(7, i) for i in range(3)] == sorted(s.seed for s in done.samples)
-        assert engine.provenance()["n_requests"] == recorded
+        assert engine.get_provenance()["n_requests"] == recorded
         # What was found out holds for the next task.
         stub.bodies.clear()
         engine.generate(asked)
@@ -98,7 +98,7 @@ def test_seeds_of_requests_differ_between_samples_and_between_runs():
 def test_only_as_many_stop_strings_are_sent_as_the_server_takes():
     with serve_stub(refusing(lambda body: len(body.get("stop", ())) > 4)) as stub:
         engine = RemoteEngine.load(RemoteTarget("m", stub.url))
-        assert engine.provenance()["server_max_stops"] == 4
+        assert engine.get_provenance()["server_max_stops"] == 4
         engine.generate(Request("p", stop=STOPS, budget_s=LONG_S))
         assert stub.bodies[-1]["stop"] == list(STOPS[:4])
 

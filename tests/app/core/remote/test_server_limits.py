@@ -97,7 +97,7 @@ def test_what_a_completion_waited_before_is_part_of_the_budget_for_a_busy_server
 
 def test_without_a_budget_a_busy_server_is_not_waited_for_without_end():
     with serve_stub(lambda reply, _: reply.start(503, {"Retry-After": "121", "Content-Length": "0"})) as stub:
-        with pytest.raises(RemoteServerError, match="is too busy: it answers 503 and asks to wait 121 s"):
+        with pytest.raises(RemoteServerError, match="is too busy: it answers 503, and may be asked again in 121 s"):
             RemoteEngine(RemoteTarget("m", stub.url)).generate(Request("p"))
         with pytest.raises(ModelError, match="is too busy"):
             RemoteEngine.load(RemoteTarget("m", stub.url))

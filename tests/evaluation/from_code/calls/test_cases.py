@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from evaluation.datasets import Task
@@ -94,3 +96,18 @@ def test_none_and_values_that_can_be_empty_are_both_results(results, both):
     assert cases.returns_none_too([case(returned=each) for each in results]) == both
     raising = [case(raised=("KeyError", "Exception")), case(returned=[1])]
     assert not cases.returns_none_too(raising)
+
+
+@pytest.mark.parametrize(
+    ("tree", "can_be_empty"),
+    [
+        ({"object": ["m:Thing", None, []]}, False),
+        ({"member": ["m:Colour", "RED"]}, False),
+        ({"number": [1, {"object": ["m:Node", None, [["next", {"ref": 1}]]]}]}, False),
+        ({"number": [1, [{"ref": 1}]]}, True),
+        ({"tuple": []}, True),
+    ],
+)
+def test_objects_and_members_of_enumerations_are_no_values_that_can_be_empty(tree, can_be_empty):
+    other = Case("", "", CallOutcome(json.dumps(tree)))
+    assert cases.returns_none_too([case(returned=None), other]) == can_be_empty

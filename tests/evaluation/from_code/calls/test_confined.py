@@ -144,5 +144,5 @@ def test_what_the_sandbox_cannot_start_is_refused_with_the_remedy(confinement):
 
 def test_without_bubblewrap_nothing_of_the_project_runs(opened, confinement, tmp_path):
     sandbox = SimpleNamespace(tier=Tier("landlock"), tier_name="landlock", python=confinement.sandbox.python)
-    with pytest.raises(ProjectError, match="tier bwrap alone"):
+    with pytest.raises(ProjectError, match="only in the sandbox's tier bwrap"):
         recorded(opened, replace(confinement, sandbox=sandbox), TESTS, tmp_path)

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from evaluation.from_code.placing.tree_equality import agrees, same
+from evaluation.from_code.placing.tree_equality import agrees, is_same_value
 from evaluation.from_code.recording import values
 
 
@@ -43,8 +43,8 @@ def tree(value):
     ],
 )
 def test_equal_for_a_caller(one, two):
-    assert same(tree(one), tree(two))
-    assert same(tree(two), tree(one))
+    assert is_same_value(tree(one), tree(two))
+    assert is_same_value(tree(two), tree(one))
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_equal_for_a_caller(one, two):
     ],
 )
 def test_different_for_a_caller(one, two):
-    assert not same(tree(one), tree(two))
-    assert not same(tree(two), tree(one))
+    assert not is_same_value(tree(one), tree(two))
+    assert not is_same_value(tree(two), tree(one))
 
 
 def test_an_iterator_is_no_list():

@@ -7,7 +7,7 @@ import pytest
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.context import CONTEXTS, build_frame, build_prompt, read_solution
 from evaluation.from_code.source.find import find_functions
-from evaluation.source import compile_error, parse_open
+from evaluation.source import find_compile_error, parse_open
 
 STORE = (
     '''
@@ -108,7 +108,7 @@ def test_every_prompt_and_frame_parses_with_the_body_of_its_function(project, na
     found = function(project, name)
     for head in (build_prompt(project, found, kind, before, ["f(1) returns 2"]), build_frame(found)):
         assert parse_open(head) is not None
-        assert compile_error(head + read_solution(found)) is None
+        assert find_compile_error(head + read_solution(found)) is None
 
 
 def test_examples_are_shown_where_asked_for(project):
@@ -185,7 +185,7 @@ def test_what_type_checkers_alone_import_stays_under_its_condition(opened, kind)
     assert "        from typing import TypeAlias\n" in text
     assert "    Rows: TypeAlias = " in text
     assert ("Unused" in text) == (kind != "function")
-    assert compile_error(text + "    return 1\n") is None
+    assert find_compile_error(text + "    return 1\n") is None
 
 
 def test_a_typing_flag_is_imported_where_the_file_imports_it(opened):
@@ -241,7 +241,7 @@ def test_the_attributes_of_a_class_are_named_with_types_and_values(opened):
     assert "#     children: list[Base] = []\n" in text
     assert "#     find(self, name: str) -> 'Base'\n" in text
     assert "#     kind: str = 'base'\n" in text
-    assert compile_error(text + "        pass\n") is None
+    assert find_compile_error(text + "        pass\n") is None
 
 
 def test_classes_that_are_indented_by_tabs_are_shown_by_tabs(opened):
@@ -268,7 +268,7 @@ class Near:
 
     prompt = build_prompt(project, function(project, "Near.add"))
 
-    assert compile_error(prompt + "\t\tpass\n") is None
+    assert find_compile_error(prompt + "\t\tpass\n") is None
 
 
 def test_a_constructor_that_does_not_fit_is_shown_by_what_it_sets(opened):
