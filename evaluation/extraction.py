@@ -77,7 +77,7 @@ class _Answer:
 
     def list_blocks(self) -> list[tuple[CodeLocation | None, str]]:
         """The parts of the text that may be code, without the blank ones."""
-        return [(how, code) for how, code in iterate_blocks(self.text, self.opened) if code.strip()]
+        return [(location, code) for location, code in iterate_blocks(self.text, self.opened) if code.strip()]
 
 
 def extract(task: Task, raw: str, mode: Mode) -> Extraction:
@@ -101,10 +101,10 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     opened = mode == "chat"
     if len(text) <= MAX_CHARS:
         with contextlib.suppress(ParseLimitError), limit_characters(MAX_READ):
-            for reading, how, program in _iterate_candidates(task, text, opened):
+            for reading, location, program in _iterate_candidates(task, text, opened):
                 for name in dict.fromkeys((task.entry_point, _get_last_name(task))):
                     if (cut := trim(program, name)) is not None and _is_answer(cut, name):
-                        return Extraction(cut, how, reading=reading)
+                        return Extraction(cut, location, reading=reading)
     return _read_literally(_Answer(task, text, opened))
 
 
@@ -113,8 +113,8 @@ def _iterate_candidates(task: Task, text: str, opened: bool) -> Iterator[tuple[R
     for variant in dict.fromkeys((text, replace_unusual_spaces(text), strip_interpreter_prompts(text))):
         answer = _Answer(task, variant, opened)
         for reading, read_programs in READINGS if variant.strip() else ():
-            for how, program in read_programs(answer):
-                yield reading, how, program
+            for location, program in read_programs(answer):
+                yield reading, location, program
 
 
 def build_unread_extraction(task: Task, raw: str, mode: Mode) -> Extraction:
@@ -131,27 +131,27 @@ def _read_continuation(answer: _Answer) -> Iterator[tuple[CodeLocation, str]]:
 
 def _read_function(answer: _Answer) -> Iterator[tuple[CodeLocation, str]]:
     """One block that defines the function."""
-    for how, code in answer.list_blocks():
+    for location, code in answer.list_blocks():
         if (program := _build_restated_program(answer.task, code)) is not None:
-            yield how or "function", program
+            yield location or "function", program
 
 
 def _read_body(answer: _Answer) -> Iterator[tuple[CodeLocation, str]]:
     """One block that is the function's body alone."""
-    for how, code in answer.list_blocks()[:MAX_BODIES]:
+    for location, code in answer.list_blocks()[:MAX_BODIES]:
         for program in _build_continued_programs(answer.task, code):
-            yield how or "completion", program
+            yield location or "completion", program
 
 
 def _read_literally(answer: _Answer) -> Extraction:
     """The reading without repairs, for an answer of which no other reading is a program."""
     task, blocks = answer.task, answer.list_blocks()
     definition = re.compile(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(_get_last_name(task))}\b", re.MULTILINE)
-    for how, code in blocks:
+    for location, code in blocks:
         if definition.search(code):
-            return Extraction(_add_preamble(task, code), how or "function")
-    how, code = blocks[0] if answer.opened and blocks else (None, answer.text)
-    return Extraction(task.prompt + code, how or "completion")
+            return Extraction(_add_preamble(task, code), location or "function")
+    location, code = blocks[0] if answer.opened and blocks else (None, answer.text)
+    return Extraction(task.prompt + code, location or "completion")
 
 
 def _join_blocks(answer: _Answer) -> Iterator[tuple[CodeLocation, str]]:
@@ -166,13 +166,13 @@ def _join_blocks(answer: _Answer) -> Iterator[tuple[CodeLocation, str]]:
     ]
     if not having:
         return
-    how, code = blocks[having[-1]]
+    location, code = blocks[having[-1]]
     lacking = _find_lacking_names(task, code)
     parts = [
         code if i == having[-1] else keep_needed_statements(other, lacking, task.entry_point)
         for i, (_, other) in enumerate(blocks)
     ]
-    yield how, _add_preamble(task, "\n".join(filter(None, parts)))
+    yield location, _add_preamble(task, "\n".join(filter(None, parts)))
 
 
 READINGS: tuple[tuple[Reading, Callable[[_Answer], Iterator[tuple[CodeLocation, str]]]], ...] = (

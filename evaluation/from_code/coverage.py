@@ -55,7 +55,7 @@ class Coverage:
             "covered_share": round(self.covered_share, 4),
             "lines_seen": self.lines_seen,
             "lines_called": self.lines_called,
-            "lines_covered": self.lines_covered,
+            "lines_of_tasks": self.lines_covered,
             "lines_share": round(self.lines_share, 4),
             "left_out": [vars(each) for each in self.left_out],
         }

@@ -49,9 +49,9 @@ def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:
         return Extraction(task.build_program(text), "completion", TREE_VERSION)
     language, opened = registry.load_language(task.language), mode == "chat"
     if len(text) <= MAX_CHARS:
-        for reading, how, program in _iterate_readings(task, text, opened, language.SYNTAX):
+        for reading, location, program in _iterate_readings(task, text, opened, language.SYNTAX):
             if (cut := trim_program(program, task.entry_point, language, task.test)) is not None:
-                return Extraction(_add_preamble(task, cut, language), how, TREE_VERSION, reading)
+                return Extraction(_add_preamble(task, cut, language), location, TREE_VERSION, reading)
     return _read_literally(task, text, opened)
 
 
@@ -60,8 +60,8 @@ def _read_literally(task: Task, text: str, opened: bool) -> Extraction:
     found = [code for _, code in iterate_blocks(text, opened) if code.strip()]
     code = found[0] if opened and found else text
     restated = _is_mentioning(task.entry_point, code)
-    how: CodeLocation = "open_fence" if opened else "function" if restated else "completion"
-    return Extraction(code if restated else task.prompt + code, how, TREE_VERSION)
+    location: CodeLocation = "open_fence" if opened else "function" if restated else "completion"
+    return Extraction(code if restated else task.prompt + code, location, TREE_VERSION)
 
 
 def _is_mentioning(name: str, code: str) -> bool:
@@ -75,21 +75,21 @@ def _iterate_readings(
     if not opened:
         for ending in _ENDINGS:
             yield "continuation", "completion", task.prompt + text + ending
-    codes = [(how, code) for how, code in iterate_blocks(text, opened) if code.strip()]
-    for how, code in codes:
+    codes = [(location, code) for location, code in iterate_blocks(text, opened) if code.strip()]
+    for location, code in codes:
         if _is_mentioning(task.entry_point, code):
-            yield "function", how or "function", code
-    for how, code in codes:
-        if how == "open_fence" and _is_mentioning(
+            yield "function", location or "function", code
+    for location, code in codes:
+        if location == "open_fence" and _is_mentioning(
             task.entry_point, code
         ):  # the sample may have ended before its last brace
             for ending in _ENDINGS[1:]:
-                yield "function", how, code + ending
-    for how, code in codes if opened else ():
+                yield "function", location, code + ending
+    for location, code in codes if opened else ():
         if any(task.entry_point in part.names for part in split_parts(code, syntax)):
             continue
         for ending in _ENDINGS:
-            yield "body", how or "completion", task.prompt + code + ending
+            yield "body", location or "completion", task.prompt + code + ending
 
 
 def find_open_function(prompt: str, language: Language) -> str | None:
