@@ -89,10 +89,18 @@ def _parse(source: str) -> ast.Module | None:
 
 def parse_open(prompt: str) -> ast.Module | None:
     """The tree of code that may end in a def without its body; None where it does not parse either way."""
+    return next((tree for _, tree in _iterate_closed(prompt)), None)
+
+
+def close_definition(prompt: str) -> str | None:
+    """The code that `parse_open` reads: `prompt`, with a body for the def that it may end in."""
+    return next((closed for closed, _ in _iterate_closed(prompt)), None)
+
+
+def _iterate_closed(prompt: str) -> Iterator[tuple[str, ast.Module]]:
     for body in ("", *(f"\n{margin}pass\n" for margin in _MARGINS)):
         if (tree := parse(prompt + body)) is not None:
-            return tree
-    return None
+            yield prompt + body, tree
 
 
 def find_compile_error(source: str) -> str | None:

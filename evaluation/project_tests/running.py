@@ -17,7 +17,7 @@ from evaluation.sandbox import Limits, SandboxResult
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.scratch import MAX_FILES
 from evaluation.sandbox.jobs import describe_exit
-from evaluation.sandbox.supervisor import Watched, close_with, open_pipe, parse_messages, watch
+from evaluation.sandbox.supervisor import JobObservations, close_with, open_pipe, parse_messages, watch
 from evaluation.sandbox.zygotes import Zygote
 from evaluation.verdicts import Status, Trust
 
@@ -108,7 +108,7 @@ def run_variants(zygote: Zygote, job: ProjectTestJob, limits: Limits, sources: S
 
 def _run_tester(
     zygote: Zygote, job: ProjectTestJob, limits: Limits, more: Mapping[str, Any]
-) -> tuple[Watched, dict[str, Any]]:
+) -> tuple[JobObservations, dict[str, Any]]:
     """What a tester sent, and what its zygote says of its end."""
     started = time.monotonic()
     with contextlib.ExitStack() as ours:
@@ -124,7 +124,7 @@ def _run_tester(
             codec.write(file, json.dumps(content).encode())
             os.lseek(file, 0, os.SEEK_SET)
             zygote.start(limits, [output_out, file, reports_out])
-        seen = watch(reports_in, output_in, started + limits.wall_s, 2**30, zygote.waited_s, _FRAMES_BYTES)
+        seen = watch(reports_in, output_in, started + limits.wall_s, 2**30, zygote.measure_waited_s, _FRAMES_BYTES)
     return seen, zygote.end_job()
 
 

@@ -46,7 +46,7 @@ class Canaries(contextlib.ExitStack):
             FOLDER.chmod(0o1777)
             (FOLDER / "secret.txt").write_text(f"SECRET {secret}\n")
             (FOLDER / "secret.txt").chmod(0o644)
-        self._content = self._files()
+        self._content = self._read_files()
         os.environ[VARIABLE] = secret
         self.callback(os.environ.pop, VARIABLE, None)
         self.unwatched: list[str] = []
@@ -74,13 +74,13 @@ class Canaries(contextlib.ExitStack):
             listener.listen()
         self._listeners[name] = listener
 
-    def _files(self) -> dict[str, bytes]:
+    def _read_files(self) -> dict[str, bytes]:
         return {str(path): path.read_bytes() if path.is_file() else b"" for path in FOLDER.rglob("*")}
 
     def observe(self) -> dict[str, list[str]]:
         """Return the traces of escapes by kind of canary; all lists are empty where nothing escaped."""
         heard = [n for n, listener in self._listeners.items() if select.select([listener], [], [], 0)[0]]
-        now = self._files()
+        now = self._read_files()
         changed = sorted(path for path in {*now, *self._content} if now.get(path) != self._content.get(path))
         markers = [folder for folder in MARKED_FOLDERS if (Path(folder) / MARKER).exists()]
         return {

@@ -24,9 +24,9 @@ def find_obstacle(prompt: str, test: str, entry_point: str, names: InterpreterNa
 
     `names` are the names that the sandbox's Python defines.
 
-    It cannot if it passes functions or classes to the candidate, needs one of its classes, uses other names that only
-    the candidate defines, or breaks a rule of `obstacles`. A test that does not compile is left to the checker, which
-    reports it.
+    It cannot if it passes functions or classes to the candidate, uses an attribute of it, needs one of its classes,
+    uses other names that only the candidate defines, or breaks a rule of `obstacles`. A test that does not compile is
+    left to the checker, which reports it.
     """
     tree = parse(test)
     if tree is None:

@@ -1,6 +1,7 @@
 """The seccomp filter of a forked process: built here with libseccomp, installed inside the sandbox as bytes.
 
-It is an allow-list. Other system calls get EPERM, so that libraries fall back and programs see an OSError.
+It is an allow-list. Other system calls get EPERM, some ENOSYS, so that libraries fall back and programs see an
+OSError.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ _PRCTL_OPTIONS = (3, 15, 16, 39, 0x53564D41)
 """Get dumpable, set and get name, get no_new_privs, name a mapping."""
 _FCNTL_COMMANDS = (
     *(fcntl.F_DUPFD, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, fcntl.F_SETFL),
-    *(fcntl.F_DUPFD_CLOEXEC, 1032),
+    *(fcntl.F_DUPFD_CLOEXEC, fcntl.F_GETPIPE_SZ),
 )
 """No F_SETOWN and F_SETSIG: they make the kernel send any signal to any process of the same uid. No locks, and no flock
 above: no file may be written here, and a lock on a file of the host would affect other programs."""
@@ -99,18 +100,18 @@ def build_filter(kind: Literal["python", "program", "compiler", "writer"] = "pyt
     policy = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
     # Binary search over call numbers: at each installation the kernel runs the filter once per call number.
     policy.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)
-    names = 0
+    n_rules = 0
 
     def allow(name: str, *conditions: object) -> None:
-        nonlocal names
+        nonlocal n_rules
         try:
             pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
             policy.add_rule(pyseccomp.ALLOW, name, *conditions)
-            names += 1
+            n_rules += 1
         except (OSError, ValueError, RuntimeError):
             return  # this architecture has no such call
 
-    def equals(position: int, value: int) -> object:
+    def build_equality(position: int, value: int) -> object:
         return pyseccomp.Arg(position, pyseccomp.EQ, value)
 
     more = {"python": (), "program": _STARTING, "compiler": (*_STARTING, *_COMPILING), "writer": _WRITING}[kind]
@@ -119,36 +120,36 @@ def build_filter(kind: Literal["python", "program", "compiler", "writer"] = "pyt
     thread = 0 if kind == "compiler" else _CLONE_THREAD
     allow("clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, thread | _NEW_NAMESPACES, thread))
     # With another pid it would change the limits of that process, for instance the zygote's.
-    allow("prlimit64", equals(0, 0))
+    allow("prlimit64", build_equality(0, 0))
     for name in _ABOUT_A_PROCESS:
-        allow(name, equals(0, 0))
-    allow("getpriority", equals(1, 0))
+        allow(name, build_equality(0, 0))
+    allow("getpriority", build_equality(1, 0))
     for name in _ON_A_CLOCK:
         allow(name, pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLOCK_OF_A_PROCESS, 0))
         allow(name, pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CPU_OF_THE_CALLER, _CPU_OF_THE_CALLER))
     for option in _PRCTL_OPTIONS:
-        allow("prctl", equals(0, option))
+        allow("prctl", build_equality(0, option))
     for command in (*_FCNTL_COMMANDS, *(_LOCKING if kind == "writer" else ())):
-        allow("fcntl", equals(1, command))
+        allow("fcntl", build_equality(1, command))
     for request in _IOCTL_REQUESTS:
-        allow("ioctl", equals(1, request))
+        allow("ioctl", build_equality(1, request))
 
-    def without(position: int, allowed: int) -> object:
+    def build_absence_of_other_flags(position: int, allowed: int) -> object:
         return pyseccomp.Arg(position, pyseccomp.MASKED_EQ, 0xFFFFFFFF & ~allowed, 0)
 
-    allow("socketpair", equals(0, socket.AF_UNIX))
+    allow("socketpair", build_equality(0, socket.AF_UNIX))
     # With an address, a datagram goes elsewhere than to the other end.
-    allow("sendto", without(3, _SEND_FLAGS), equals(4, 0))
-    allow("recvfrom", without(3, _RECEIVE_FLAGS))
+    allow("sendto", build_absence_of_other_flags(3, _SEND_FLAGS), build_equality(4, 0))
+    allow("recvfrom", build_absence_of_other_flags(3, _RECEIVE_FLAGS))
     allow("shutdown")
     # Their flags are in memory, which a filter cannot read; ENOSYS makes libc fall back to clone and openat.
     for name in ("clone3", "openat2"):
         policy.add_rule(pyseccomp.ERRNO(errno.ENOSYS), name)
-    # pthread_getattr_np asks by the thread's id; it goes without the answer after ENOSYS alone, and the JVM needs it.
+    # pthread_getattr_np, which the JVM needs, asks by the thread's id; only after ENOSYS does it do without an answer.
     policy.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "sched_getaffinity", pyseccomp.Arg(0, pyseccomp.NE, 0))
     arch = pyseccomp.system_arch()
     kill_calls = tuple(int(pyseccomp.resolve_syscall(arch, name)) for name in ("kill", "tgkill"))
     with os.fdopen(os.memfd_create("filter"), "w+b") as file:
         policy.export_bpf(file)
         file.seek(0)
-        return Filter(file.read(), kill_calls, names)
+        return Filter(file.read(), kill_calls, n_rules)

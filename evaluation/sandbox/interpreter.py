@@ -32,7 +32,7 @@ class InterpreterNames:
     callables: frozenset[str]  # builtins that can be called
     exceptions: frozenset[str]  # builtin classes of exceptions
     modules: frozenset[str]  # of the standard library
-    attributes: frozenset[str]  # of values of plain types
+    attributes: frozenset[str]  # of values of ATTRIBUTE_TYPES in `facts`
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,9 @@ class Interpreter:
         trees = tuple(tree for tree in self.trees if tree != self.packages)
         return replace(self, trees=trees, packages="")
 
-    def flags(self) -> list[str]:
-        """Return the interpreter's options: no site packages, no bytecode files, no current folder on the path."""
+    def build_flags(self) -> list[str]:
+        """Return the interpreter's options: no site packages, no bytecode files, and from Python 3.11 on no current
+        folder on the path."""
         return ["-S", "-s", "-B", *(["-P"] if self.version >= (3, 11) else [])]
 
 

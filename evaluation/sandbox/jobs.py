@@ -10,6 +10,7 @@ from typing import Protocol
 from evaluation.sandbox.crossing import CANONICAL, find_obstacle, needs_prompt
 from evaluation.sandbox.interpreter import InterpreterNames
 from evaluation.sandbox.judge_packages import PACKAGES, find_outside_imports
+from evaluation.source import close_definition
 from evaluation.verdicts import Status, Trust
 
 _ENTRY, _BUILTINS = "__bassline_check__", "__bassline_builtins__"
@@ -37,7 +38,7 @@ class SandboxJob:
     """One program and the test to judge it by. `in_guest`: the test is part of the program and runs in the guest.
 
     `reference` is a right program, which the checker runs for a test that calls CANONICAL. `packages` are those outside
-    the standard library that the test needs.
+    the standard library that the test, the prompt it uses and the reference need.
     """
 
     program: str
@@ -75,7 +76,7 @@ class SandboxResult:
     failing_assert: str | None = None
     got: str | None = None
     expected: str | None = None
-    # the text that check(candidate) returned if it passed: it computes something and judges nothing
+    # the text that check(candidate) returned, if it passed: such a check computes something and judges nothing
     answer: str | None = None
     calls: int = 0
     cpu_s: float = 0.0
@@ -83,7 +84,7 @@ class SandboxResult:
     # the part of `wall_s` in which its processes were ready to run and waited for a CPU; measured only for a job that
     # reaches the wall-clock limit
     waited_s: float = 0.0
-    lasting: bool = False  # another attempt would meet the same fault, as when no test can be loaded
+    lasting: bool = False  # another attempt would meet the same fault, as when the task's test cannot be loaded
     trust: Trust = Trust.PROXY
 
 
@@ -95,7 +96,9 @@ def build_job(program: str, task: SandboxTask, names: InterpreterNames, referenc
     obstacle = find_obstacle(task.prompt, task.test, task.entry_point, names)
     if obstacle is not None:
         return build_guest_job(program, task, names, obstacle)
-    prompt = task.prompt if needs_prompt(task.prompt, task.test, task.entry_point) else ""
+    prompt = ""
+    if needs_prompt(task.prompt, task.test, task.entry_point):
+        prompt = close_definition(task.prompt) or task.prompt
     reference = reference if CANONICAL in task.test else ""
     needed = {name for text in (prompt, task.test, reference) for name in find_outside_imports(text, names.modules)}
     return SandboxJob(program, task.entry_point, prompt, task.test, reference=reference, packages=tuple(sorted(needed)))
@@ -123,7 +126,8 @@ def build_guest_job(program: str, task: SandboxTask, names: InterpreterNames, ob
 
 
 def retry_faults(attempt: Callable[[], SandboxResult]) -> SandboxResult:
-    """The first result that is not a fault of the sandbox, a lasting fault, or the last of three."""
+    """Attempt up to three times. Return the first result that is no fault of the sandbox or is a lasting one; else the
+    last."""
     for _ in range(_ATTEMPTS):
         result = attempt()
         if result.status != Status.SANDBOX_ERROR or result.lasting:
@@ -144,4 +148,4 @@ def describe_exit(code: int) -> str:
 def clean_text(text: str) -> str:
     """Text that any database and terminal accepts: no lone surrogates, no control characters but \\t and \\n."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return "".join(c if (c >= " " and c != "\x7f") or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+    return "".join(c if " " <= c <= "~" or c > "\x9f" or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)

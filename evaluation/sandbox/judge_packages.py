@@ -57,7 +57,8 @@ def stage_judge_packages(version: tuple[int, int]) -> JudgePackages:
 
 @functools.lru_cache(maxsize=4096)
 def find_outside_imports(source: str, standard: frozenset[str]) -> tuple[str, ...]:
-    """The packages outside the standard library that a text cannot do without: imported, and in no `try`."""
+    """The packages outside the standard library that a text cannot do without: imported, and in no `try` that has an
+    `except`."""
     tree = parse(source)
     if tree is None:
         return ()

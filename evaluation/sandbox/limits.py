@@ -33,10 +33,10 @@ class Limits:
             if (value := getattr(self, name)) is not None and value <= 0:
                 raise ValueError(f"the sandbox limit {name} must be above 0, not {value}")
 
-    def for_many_inputs(self) -> Limits:
+    def extend_for_many_inputs(self) -> Limits:
         """Return the limits for a test with hundreds of inputs: EvalPlus gives a task 60 s, and an input 1 s or more.
 
-        A program that never returns from a call ends about as soon as with other tests.
+        A call that computes for ever ends about as soon as with other tests; one that sleeps, only at `wall_s`.
         """
         return replace(
             self,
@@ -46,7 +46,7 @@ class Limits:
             memory_bytes=max(self.memory_bytes, 2**30),  # results may have a million parts
         )
 
-    def rlimits(self, other_threads: int) -> dict[str, int]:
+    def build_rlimits(self, other_threads: int) -> dict[str, int]:
         """Return setrlimit values by name; `other_threads` of the same uid count against NPROC too.
 
         CPU is not among them: the kernel counts it in ticks, so the zygote keeps that limit by the exact clock.

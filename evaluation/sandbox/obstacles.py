@@ -49,13 +49,15 @@ def find_execution(tree: ast.Module, names: InterpreterNames) -> str | None:
     for node in ast.walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in _EXECUTING and not _is_of_module(node, "re", "compile"):
-            return f"the test uses {name}, which can execute a text or reach around the candidate's values"
+            return (
+                f"the test or its prompt uses {name}, which can execute a text or reach around the candidate's values"
+            )
         if _is_call(node, "getattr", "hasattr") and not _is_naming_attribute(node):
-            return "the test looks up attributes by a name that is computed"
+            return "the test or its prompt looks up an attribute by a name that is computed or forbidden"
         if name == "seed":
-            return "the test seeds random numbers that the candidate may draw"
+            return "the test or its prompt seeds random numbers that the candidate may draw"
     foreign = (name for name in _iterate_imports(tree) if not _is_harmless(name, tree, names))
-    return next((f"the test imports {name}" for name in foreign), None)
+    return next((f"the test or its prompt imports {name}" for name in foreign), None)
 
 
 def find_identity_comparison(tree: ast.Module) -> str | None:
@@ -85,24 +87,24 @@ def find_async_use(tree: ast.Module, prompt: ast.Module, entry_point: str) -> st
     return None
 
 
-def find_own_type_use(tree: ast.Module, prompt: ast.Module, candidate: set[str], names: InterpreterNames) -> str | None:
+def find_own_type_use(tree: ast.Module, prompt: ast.Module, proxies: set[str], names: InterpreterNames) -> str | None:
     """Objects of the candidate's classes, and functions that it returns, cannot leave the guest."""
     if own := _find_class(prompt, names.exceptions - _QUIET):
         return f"the prompt defines the class {own}"
     arrays = _OF_ARRAYS if "numpy" in _iterate_imports(tree) else frozenset()
     sendable = (names.attributes - _UNSENDABLE_ATTRIBUTES) | arrays
-    results = _find_result_names(tree, candidate)
+    results = _find_result_names(tree, proxies)
     maybe = results | {argument.arg for node in ast.walk(tree) for argument in _list_parameters(node)}
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if any(_is_result(part, results, candidate) for part in _list_called(node)):
+        if any(_is_result(part, results, proxies) for part in _list_called(node)):
             return "the test calls what the candidate returned"
         match node:
             case ast.Attribute(value=value, attr=name) if name not in sendable and _is_mentioning(value, maybe):
                 return f"the test uses an attribute that no plain value has ({name})"
             case ast.Name(id=name) if name in _ITERATORS and id(node) not in called:
                 return f"the test asks whether a value is a {name}"
-            case ast.FunctionDef(decorator_list=parts) if any(_is_mentioning(part, candidate) for part in parts):
+            case ast.FunctionDef(decorator_list=parts) if any(_is_mentioning(part, proxies) for part in parts):
                 return "the test passes a function or class to the candidate"
     return None
 
@@ -220,7 +222,7 @@ def _list_parameters(node: ast.AST) -> list[ast.arg]:
     return []
 
 
-def _find_result_names(tree: ast.Module, candidate: set[str]) -> set[str]:
+def _find_result_names(tree: ast.Module, proxies: set[str]) -> set[str]:
     """Return the names that may hold a value that the candidate returned or raised."""
     bindings: list[tuple[ast.AST, ast.expr]] = []
     found: set[str] = set()
@@ -242,8 +244,8 @@ def _find_result_names(tree: ast.Module, candidate: set[str]) -> set[str]:
     while size != len(found):
         size = len(found)
         for bound, source in bindings:
-            is_alias = isinstance(source, ast.Name) and source.id in candidate
-            if not is_alias and _is_mentioning(source, found | candidate):
+            is_alias = isinstance(source, ast.Name) and source.id in proxies
+            if not is_alias and _is_mentioning(source, found | proxies):
                 found |= {n.id for n in ast.walk(bound) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return found
 
@@ -252,11 +254,11 @@ def _is_mentioning(node: ast.AST, names: set[str]) -> bool:
     return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
 
 
-def _is_result(node: ast.expr, results: set[str], candidate: set[str]) -> bool:
+def _is_result(node: ast.expr, results: set[str], proxies: set[str]) -> bool:
     """Return whether an expression is a result of the candidate: a call of it, or a name or an item of a result."""
     match node:
         case ast.Subscript(value=value) | ast.Starred(value=value):
-            return _is_result(value, results, candidate)
+            return _is_result(value, results, proxies)
         case ast.Call(func=ast.Name(id=name)):
-            return name in candidate
+            return name in proxies
     return isinstance(node, ast.Name) and node.id in results

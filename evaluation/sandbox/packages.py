@@ -1,7 +1,7 @@
 """Pure-Python packages that the operator allows programs in the sandbox to import, as a read-only copy.
 
 A copy holds the named packages alone: the folder of installed packages may contain the dataset, and compiled modules.
-It lies where the unprivileged user of the sandbox can read it, and it is checked each time it is used again.
+It lies where the unprivileged user of the sandbox can read it, and each process checks it before it uses it.
 """
 
 from __future__ import annotations

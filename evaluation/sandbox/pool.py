@@ -22,12 +22,14 @@ S = TypeVar("S", bound=Closable)
 
 
 @dataclass
-class _Idle(Generic[S]):
-    """Idle slots of one process; a fork must not share zygotes with its parent."""
+class _ProcessSlots(Generic[S]):
+    """The idle slots of one process and the thread that starts new ones; a fork must not share zygotes with its parent.
+
+    bubblewrap dies with the thread that started it, so one thread that lives as long as the process starts them all.
+    """
 
     process: int = field(default_factory=os.getpid)
-    slots: list[S] = field(default_factory=list)
-    # bubblewrap dies with the thread that started it, so one thread that lives as long as the process starts them all.
+    idle: list[S] = field(default_factory=list)
     starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sandbox-starter"))
 
 
@@ -37,36 +39,40 @@ class Pool(Generic[S]):
     def __init__(self, start: Callable[[], S]) -> None:
         self._start = start
         self._lock = threading.Lock()
-        self._idle: _Idle[S] = _Idle()
+        self._slots: _ProcessSlots[S] = _ProcessSlots()
 
     @contextlib.contextmanager
-    def slot(self) -> Iterator[S]:
+    def borrow_slot(self) -> Iterator[S]:
         """A slot for one job. It is closed, and not used again, if the job raises. Raises what its start raises."""
-        idle = self._current()
+        slots = self._get_process_slots()
         try:
-            slot = idle.slots.pop()
+            slot = slots.idle.pop()
         except IndexError:
-            slot = idle.starter.submit(self._start).result()
+            slot = slots.starter.submit(self._start).result()
         try:
             yield slot
         except BaseException:
             slot.close()
             raise
-        self._current().slots.append(slot)
+        self._get_process_slots().idle.append(slot)
 
     @property
     def idle(self) -> tuple[S, ...]:
         """The slots that wait for a job."""
-        return tuple(self._current().slots)
+        return tuple(self._get_process_slots().idle)
 
     def close(self) -> None:
         """End all idle slots; a later job starts new ones."""
-        idle = self._current()
-        while idle.slots:
-            idle.slots.pop().close()
+        slots = self._get_process_slots()
+        while True:
+            try:
+                slot = slots.idle.pop()
+            except IndexError:  # asking whether one is left would be a race with `borrow_slot`
+                return
+            slot.close()
 
-    def _current(self) -> _Idle[S]:
+    def _get_process_slots(self) -> _ProcessSlots[S]:
         with self._lock:
-            if self._idle.process != os.getpid():
-                self._idle = _Idle()
-            return self._idle
+            if self._slots.process != os.getpid():
+                self._slots = _ProcessSlots()
+            return self._slots

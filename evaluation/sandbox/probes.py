@@ -54,11 +54,11 @@ def change_file_mode():
     os.chmod("/tmp", 0o1777)
     return True
 
-def internet_socket():
+def open_internet_socket():
     socket.socket(socket.AF_INET, socket.SOCK_STREAM).close()
     return True
 
-def unix_socket():
+def open_unix_socket():
     socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).close()
     return True
 
@@ -86,18 +86,18 @@ def aim_signal():
     fcntl.fcntl(ends[0], fcntl.F_SETOWN, os.getppid())
     return True
 
-def limit_parent():
+def read_parent_limits():
     import resource
     resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)
     return True
 
-def user_namespace():
+def create_user_namespace():
     return libc.unshare(0x10000000) == 0
 
 def trace():
     return libc.ptrace(0, 0, None, None) == 0
 
-def memory_file():
+def create_memory_file():
     os.close(os.memfd_create("probe"))
     return True
 
@@ -162,10 +162,10 @@ def list_packages():
     return False
 
 PROBES = [read_host_file, list_processes, list_root, write_tmp, write_shared_memory, write_import_path,
-          change_file_mode, internet_socket,
-          unix_socket, fork, execute, signal_parent, signal_group, aim_signal, limit_parent, user_namespace,
-          trace, memory_file, allocate, be_root, keep_groups, gain_privileges, inherit_environment,
-          see_other_process, lock_host_file, measure_machine, follow_link, list_packages]
+          change_file_mode, open_internet_socket, open_unix_socket, fork, execute, signal_parent, signal_group,
+          aim_signal, read_parent_limits, create_user_namespace, trace, create_memory_file, allocate, be_root,
+          keep_groups, gain_privileges, inherit_environment, see_other_process, lock_host_file,
+          measure_machine, follow_link, list_packages]
 
 def probe(names, root_names):
     global ROOT_NAMES
@@ -193,7 +193,8 @@ def list_applicable() -> list[str]:
 
 
 def build_probe_job(names: list[str], root_names: list[str]) -> SandboxJob:
-    """Return the job that passes only if the named probes are blocked and / lists at most `root_names`."""
+    """Return the job that passes only if the named probes are blocked; `list_root` counts as blocked if / lists at most
+    `root_names`."""
     test = f"def check(candidate):\n    assert candidate({names!r}, {root_names!r}) == []\n"
     return SandboxJob(PROGRAM, "probe", "", test)
 

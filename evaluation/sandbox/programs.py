@@ -12,6 +12,7 @@ import math
 import os
 import selectors
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -92,7 +93,7 @@ class ProgramSlot:
 
     @classmethod
     def start(cls, tier: Tier, interpreter: Interpreter, tools: Tools) -> ProgramSlot:
-        """Start both. Raises ZygoteError."""
+        """Make the folder and start the zygotes. Raises ZygoteError."""
         folder = Path(tempfile.mkdtemp(prefix="bassline-programs-"))
         if get_dropped_identity():
             os.chown(folder, NOBODY, NOBODY)
@@ -118,7 +119,7 @@ class ProgramSlot:
             path.write_text(text, "utf-8", "surrogatepass")
             path.chmod(0o644)
 
-    def used_bytes(self) -> int:
+    def measure_used_bytes(self) -> int:
         """The size of the folder's content."""
         total = 0
         for folder, _, names in os.walk(self.folder):  # a compiler removes its own temporary files meanwhile
@@ -131,7 +132,7 @@ class ProgramSlot:
         """End the zygotes and remove the folder."""
         for zygote in (self.runner, self.compiler):
             if zygote is not None:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, subprocess.SubprocessError):
                     zygote.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -229,7 +230,7 @@ class RunningProgram:
                 raise ProgramEndedError(Status.FORGED, f"a reply is longer than {MAX_LINE} bytes")
             if self._lines_fd not in self._open:
                 raise ProgramEndedError(Status.CRASHED, "the program ended without an answer")
-            self._wait()
+            self._handle_next_event()
         line, _, rest = self._lines.partition(b"\n")
         self._lines = bytearray(rest)
         if len(line) > MAX_LINE:
@@ -246,10 +247,10 @@ class RunningProgram:
     def wait(self, on_look: Callable[[], None] = lambda: None) -> None:
         """Wait until it has ended by itself, and call `on_look` meanwhile. Raises ProgramEndedError at a limit."""
         while self._open:
-            self._wait()
+            self._handle_next_event()
             on_look()
 
-    def _wait(self) -> None:
+    def _handle_next_event(self) -> None:
         """Handle what happens next: something arrives, something can be sent, or it is time to look at the limits."""
         # Before what has arrived is read: this thread may be late, and the program in time.
         now = time.monotonic()
@@ -291,17 +292,17 @@ class RunningProgram:
 
     def _look_at_limits(self, now: float) -> None:
         limits = self._limits
-        if self._zygote.memory_bytes() > limits.memory_bytes:
+        if self._zygote.measure_memory_bytes() > limits.memory_bytes:
             raise ProgramEndedError(Status.MEMORY, f"the program used more than {limits.memory_bytes // 2**20} MiB")
         # A compiler's processes share one limit; the zygote's exact clock reads only the first.
-        if self._compiling and self._zygote.cpu_s() > limits.cpu_s:
+        if self._compiling and self._zygote.measure_cpu_s() > limits.cpu_s:
             raise ProgramEndedError(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
-        if self._compiling and self._slot.used_bytes() > self._slot.tools.folder_bytes:
+        if self._compiling and self._slot.measure_used_bytes() > self._slot.tools.folder_bytes:
             raise ProgramEndedError(
                 Status.OUTPUT_LIMIT, f"it wrote more than {self._slot.tools.folder_bytes // 2**20} MiB of files"
             )
         if now - self._started > limits.wall_s + self.waited_s:
-            waited_s = self._zygote.waited_s()
+            waited_s = self._zygote.measure_waited_s()
             if waited_s <= self.waited_s + NOTICEABLE_WAIT_S:
                 raise ProgramEndedError(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
             self.waited_s = waited_s

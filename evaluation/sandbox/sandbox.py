@@ -19,7 +19,7 @@ from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.packages import Packages, PackagesError
 from evaluation.sandbox.pool import Pool
 from evaluation.sandbox.programs import ProgramSlot, Tools
-from evaluation.sandbox.tiers import TIERS, Tier, list_candidates
+from evaluation.sandbox.tiers import TIERS, Tier, list_tiers
 from evaluation.sandbox.zygotes import JudgeSlot, ZygoteError
 from evaluation.verdicts import Status
 
@@ -63,7 +63,7 @@ class Sandbox:
         key = (os.getpid(), only, "" if packages is None else packages.sha256)
         with cls._detecting:
             if key not in cls._detected:
-                tiers = [t for t in list_candidates() if only in (None, t.name)]
+                tiers = [t for t in list_tiers() if only in (None, t.name)]
                 cls._detected[key] = cls._choose(tiers, packages)
             return cls._detected[key]
 
@@ -126,11 +126,14 @@ class Sandbox:
         reasons = probes.list_failures(result)
         if result.status == Status.SANDBOX_ERROR:
             return [result.detail]
-        return [f"the self-test found open: {', '.join(reasons)}"] if reasons else []
+        if not reasons:
+            return []
+        outcome = "failed" if result.got is None else "found open"
+        return [f"the self-test {outcome}: {', '.join(reasons)}"]
 
     def probe(self, names: list[str]) -> SandboxResult:
         """Run the named built-in probes as one job; it passes if all of them were blocked."""
-        return self.run(probes.build_probe_job(names, self._tier.root_names(self._python)), probes.LIMITS)
+        return self.run(probes.build_probe_job(names, self._tier.list_root_names(self._python)), probes.LIMITS)
 
     def build_job(self, program: str, task: SandboxTask, reference: str = "") -> SandboxJob:
         """Return the job that judges a program by its task's test, without running it."""
@@ -156,17 +159,17 @@ class Sandbox:
         if fault := job.fault or self._find_missing(job):
             return SandboxResult(Status.SANDBOX_ERROR, fault, lasting=True)
         if job.has_many_inputs:
-            limits = limits.for_many_inputs()
+            limits = limits.extend_for_many_inputs()
             if job.in_guest:
                 limits = replace(limits, call_cpu_s=None)  # its one call runs the whole test
         try:
-            with (self._package_pools[job.in_guest] if job.needs_judge_packages else self._pool).slot() as slot:
+            with (self._package_pools[job.in_guest] if job.needs_judge_packages else self._pool).borrow_slot() as slot:
                 return supervisor.run_job(slot, job, limits)
         except (ZygoteError, OSError) as error:
             return SandboxResult(Status.SANDBOX_ERROR, str(error))
 
     def _find_missing(self, job: SandboxJob) -> str:
-        """The packages that a test imports and that its process does not have, in a sentence; "" for none."""
+        """Why the packages that a test imports cannot be used in its process, in a sentence; "" where they can."""
         allowed = self._packages.names if self._packages is not None and job.in_guest else frozenset()
         missing = sorted(set(job.packages) - allowed - set(PACKAGES))
         if missing:
@@ -179,7 +182,8 @@ class Sandbox:
         return ""
 
     def _start_slot(self, in_guest: bool | None = None) -> JudgeSlot:
-        """Processes for tests of the standard library, or, in the guest or in the checker, of the judge's packages."""
+        """Start the processes for tests that import only the standard library (None), or the judge's packages: in the
+        guest or in the checker."""
         # The checker never imports the operator's packages.
         for_candidates, for_tests = self._python, self._python.without_packages()
         try:
@@ -202,12 +206,12 @@ class Sandbox:
             if pool is None:
                 pool = Pool(lambda: ProgramSlot.start(self._tier, self._python, tools))
                 self._program_pools[tools] = pool
-        return pool.slot()
+        return pool.borrow_slot()
 
     def close(self) -> None:
         """End all idle processes; a later job starts new ones."""
-        for slots in (self._pool, *self._package_pools.values()):
-            slots.close()
+        for judge_pool in (self._pool, *self._package_pools.values()):
+            judge_pool.close()
         with self._program_pools_lock:
             program_pools = list(self._program_pools.values())
         for pool in program_pools:

@@ -86,7 +86,7 @@ def run_selftest(
     sandbox = sandbox or Sandbox.detect()
     report = SelftestReport(sandbox.tier_name, sandbox.describe())
     for rows in (
-        _probe_rows(sandbox),
+        _iterate_probe_rows(sandbox),
         _iterate_corpus_rows(sandbox, corpus, *programs) if corpus and programs else iter(()),
     ):
         for row in rows:
@@ -96,7 +96,7 @@ def run_selftest(
     return report
 
 
-def _probe_rows(sandbox: Sandbox) -> Iterator[SelftestRow]:
+def _iterate_probe_rows(sandbox: Sandbox) -> Iterator[SelftestRow]:
     for name in probes.list_applicable():
         result = sandbox.probe([name])
         open_ = probes.list_failures(result)
@@ -109,11 +109,11 @@ def _iterate_corpus_rows(
 ) -> Iterator[SelftestRow]:
     # Processes that started before the canaries were set could not inherit them: start new ones.
     sandbox.close()
-    before = _measure_memory_mib()
+    before = _measure_peak_memory_mib()
     with Canaries() as canaries:
         with ThreadPoolExecutor(2) as executor:
             yield from executor.map(lambda entry: _judge(sandbox, corpus, entry, tasks), index)
-        growth = _measure_memory_mib() - before
+        growth = _measure_peak_memory_mib() - before
         sandbox.close()
         for name, seen in canaries.observe().items():
             others = name == "connections" and canaries.unwatched
@@ -121,7 +121,7 @@ def _iterate_corpus_rows(
             yield SelftestRow(name, "host", "nothing", "; ".join(seen) or "nothing", not seen, 0.0, note)
     observed = f"{growth:.0f} MiB"
     expected = f"at most {_MEMORY_GROWTH_MIB} MiB"
-    yield SelftestRow("judge's memory grew by", "host", expected, observed, growth <= _MEMORY_GROWTH_MIB, 0.0)
+    yield SelftestRow("judge's peak memory grew by", "host", expected, observed, growth <= _MEMORY_GROWTH_MIB, 0.0)
 
 
 def _read_corpus(corpus: Path) -> tuple[list[dict[str, str]], dict[str, Any]]:
@@ -156,5 +156,5 @@ def _judge(sandbox: Sandbox, corpus: Path, entry: dict[str, str], tasks: dict[st
     )
 
 
-def _measure_memory_mib() -> float:
+def _measure_peak_memory_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -57,7 +57,7 @@ def is_stopped() -> bool:
 
 
 @dataclass(slots=True)
-class Watched:
+class JobObservations:
     """The supervisor's observations while the job runs."""
 
     printed: int = 0
@@ -79,7 +79,7 @@ def run_job(slot: JudgeSlot, job: SandboxJob, limits: Limits) -> SandboxResult:
             null_output = close_with(theirs, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
             slot.guest.start(limits, [output_out, calls_in, replies_out])
             slot.checker.start(limits, [null_output, replies_in, calls_out, verdict_out, _open_job_file(theirs, job)])
-        seen = watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes, slot.waited_s)
+        seen = watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes, slot.measure_waited_s)
         seen.wall_s = time.monotonic() - started
     guest, checker = slot.guest.end_job(), slot.checker.end_job()
     return _decide(seen, guest, checker, limits)
@@ -117,46 +117,47 @@ def watch(
     output: int,
     deadline: float,
     output_limit: int,
-    waited_s: Callable[[], float],
+    measure_waited_s: Callable[[], float],
     frames_limit: int = _VERDICT_BYTES,
-) -> Watched:
-    """Read until the checker has ended, the candidate has printed too much, or the wall limit is reached.
+) -> JobObservations:
+    """Read until the process that reports has ended or sent too much, the candidate has printed too much, the wall
+    limit is reached, or the jobs of this thread are stopped.
 
     The deadline moves by the seconds that the job waited for a CPU, so that other work on the machine decides nothing.
     """
-    watched = Watched()
+    observed = JobObservations()
     with selectors.DefaultSelector() as selector:
         for descriptor in (verdict, output):
             os.set_blocking(descriptor, False)
             selector.register(descriptor, selectors.EVENT_READ)
         longest = _LOOK_S if _stop.get() else math.inf
-        while not watched.ended and watched.printed <= output_limit:
-            remaining = deadline + watched.waited_s - time.monotonic()
+        while not observed.ended and observed.printed <= output_limit:
+            remaining = deadline + observed.waited_s - time.monotonic()
             if is_stopped():
-                return watched
-            over = remaining <= 0 and not _record_wait(watched, waited_s())
+                return observed
+            over = remaining <= 0 and not _record_wait(observed, measure_waited_s())
             for key, _ in selector.select(max(0.0, min(remaining, longest))):
                 data = os.read(key.fd, 65536)
                 if key.fd == output:
-                    watched.printed += len(data)
+                    observed.printed += len(data)
                 else:
                     over = False  # it answered in time, and this thread was late
-                    watched.frames += data
-                    watched.ended = not data or len(watched.frames) > frames_limit
+                    observed.frames += data
+                    observed.ended = not data or len(observed.frames) > frames_limit
                 if not data:
                     selector.unregister(key.fd)
             if over:
-                return watched
+                return observed
         with contextlib.suppress(BlockingIOError):
-            while watched.printed <= output_limit and (data := os.read(output, 65536)):
-                watched.printed += len(data)
-    return watched
+            while observed.printed <= output_limit and (data := os.read(output, 65536)):
+                observed.printed += len(data)
+    return observed
 
 
-def _record_wait(watched: Watched, waited_s: float) -> bool:
-    """Note how long the job has waited for a CPU; return whether that is more than was known before."""
-    more = waited_s - watched.waited_s
-    watched.waited_s = max(watched.waited_s, waited_s)
+def _record_wait(observed: JobObservations, waited_s: float) -> bool:
+    """Note how long the job has waited for a CPU; return whether it is noticeably more than was known before."""
+    more = waited_s - observed.waited_s
+    observed.waited_s = max(observed.waited_s, waited_s)
     return more > NOTICEABLE_WAIT_S
 
 
@@ -173,43 +174,45 @@ def parse_messages(frames: bytes) -> list[dict[str, Any]]:
     return messages
 
 
-def _decide(watched: Watched, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> SandboxResult:
-    messages = parse_messages(watched.frames)
+def _decide(observed: JobObservations, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> SandboxResult:
+    messages = parse_messages(observed.frames)
     started = any(message.get("stage") == "started" for message in messages)
     verdict = next((message for message in messages if message.get("status") in _FROM_CHECKER), None)
     cpu_s = float(guest["cpu_s"])
 
-    def result(status: str, detail: str, **more: Any) -> SandboxResult:
-        return SandboxResult(status, detail, cpu_s=cpu_s, wall_s=watched.wall_s, waited_s=watched.waited_s, **more)
+    def build_result(status: str, detail: str, **more: Any) -> SandboxResult:
+        return SandboxResult(status, detail, cpu_s=cpu_s, wall_s=observed.wall_s, waited_s=observed.waited_s, **more)
 
-    if watched.printed > limits.output_bytes:
-        return result(Status.OUTPUT_LIMIT, f"the program printed more than {limits.output_bytes} bytes")
-    if not watched.ended:
-        return result(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
+    if observed.printed > limits.output_bytes:
+        return build_result(Status.OUTPUT_LIMIT, f"the program printed more than {limits.output_bytes} bytes")
+    if not observed.ended:
+        return build_result(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
     out_of_time = cpu_s >= limits.cpu_s
     ending = describe_exit(checker["exit_code"])
-    broken = result(Status.CRASHED, f"the test's process ended with {ending} on the values returned")
+    broken = build_result(Status.CRASHED, f"the test's process ended with {ending} on the values returned")
     if verdict is None:
         # Once the candidate has its code, its values may have broken the checker: the failure is the candidate's.
         if not started:
-            return result(Status.SANDBOX_ERROR, f"the checker ended with {ending} before the program was sent")
+            return build_result(Status.SANDBOX_ERROR, f"the checker ended with {ending} before the program was sent")
         if out_of_time or float(checker["cpu_s"]) >= limits.cpu_s:
-            return result(Status.TIMEOUT, f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
+            return build_result(
+                Status.TIMEOUT, f"the test used more than {limits.cpu_s} CPU seconds on the values returned"
+            )
         return broken
     status, detail = str(verdict["status"]), str(verdict.get("detail", ""))
     if status == Status.SANDBOX_ERROR:
         # A fault counts only before the code was sent; later a candidate could report one to avoid a failure.
         late = "a fault was reported after the program was sent"
         lasting = verdict.get("lasting") is True
-        return result(Status.CRASHED, late) if started else result(status, detail, lasting=lasting)
+        return build_result(Status.CRASHED, late) if started else build_result(status, detail, lasting=lasting)
     if out_of_time:
-        return result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
+        return build_result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
     if limits.call_cpu_s is not None and guest["exit_code"] == -signal.SIGPROF:
-        return result(Status.TIMEOUT, f"one call used more than {limits.call_cpu_s} CPU seconds")
+        return build_result(Status.TIMEOUT, f"one call used more than {limits.call_cpu_s} CPU seconds")
     if status == Status.CRASHED:
         detail = f"{detail} ({describe_exit(guest['exit_code'])})"
     if checker["exit_code"] != 0:
         return broken
     texts = {key: verdict[key] for key in _TEXTS if isinstance(verdict.get(key), str)}
     calls = verdict.get("calls", 0)
-    return result(status, detail, traceback=str(verdict.get("traceback", "")), calls=calls, **texts)
+    return build_result(status, detail, traceback=str(verdict.get("traceback", "")), calls=calls, **texts)

@@ -56,7 +56,7 @@ class Tier:
         """Return whether a zygote can have a private file system of a limited size."""
         return self.namespaces and _supports_size_limit()
 
-    def root_names(self, interpreter: Interpreter) -> list[str]:
+    def list_root_names(self, interpreter: Interpreter) -> list[str]:
         """Return the names that a listing of / may show inside: those bound there, none without a mount tree."""
         paths = (*interpreter.trees, interpreter.executable, *(path for _, path in interpreter.links), "/dev", "/tmp")
         return sorted({path.split("/")[1] for path in paths}) if self.namespaces else []
@@ -66,7 +66,7 @@ class Tier:
 
         Raises RuntimeError where a program that the tier needs is not installed.
         """
-        inner = [interpreter.executable, *interpreter.flags(), *arguments]
+        inner = [interpreter.executable, *interpreter.build_flags(), *arguments]
         if not self.namespaces:
             return inner
         bwrap = _find_bwrap()
@@ -110,7 +110,7 @@ def _build_bwrap_options(interpreter: Interpreter, disable_userns: bool, grant: 
     return [*namespaces, *userns, *guards, *identity, *tree, *devices, *end]
 
 
-def list_candidates() -> list[Tier]:
+def list_tiers() -> list[Tier]:
     """Return the tiers to try, best first."""
     return [
         Tier("bwrap", namespaces=True, disable_userns=True),

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
+from itertools import dropwhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -58,7 +59,7 @@ class ZygoteError(Exception):
 
 @dataclass
 class Zygote:
-    """A warm process in a tier. `role` is "guest", "checker", "tester" or "launcher"; it has no sources of others."""
+    """A warm process in a tier. `role` is "guest", "checker", "tester" or "launcher"; it gets no source of another."""
 
     role: str
     tier: Tier
@@ -152,7 +153,7 @@ class Zygote:
 
         `more` is what the role needs beside `limits`; in its `rlimits` None removes a limit. Raises ZygoteError.
         """
-        rlimits = limits.rlimits(self.other_threads) | more.get("rlimits", {})
+        rlimits = limits.build_rlimits(self.other_threads) | more.get("rlimits", {})
         kept = {name: value for name, value in rlimits.items() if value is not None}
         job = json.dumps({"cpu_s": limits.cpu_s, "call_cpu_s": limits.call_cpu_s, **more, "rlimits": kept}).encode()
         try:
@@ -168,7 +169,7 @@ class Zygote:
         except (OSError, ValueError) as error:
             raise ZygoteError(f"the {self.role} zygote has ended: {error}") from error
 
-    def waited_s(self) -> float:
+    def measure_waited_s(self) -> float:
         """Return how many seconds the threads of the running job were ready to run and waited for a CPU.
 
         It is 0 where the kernel does not say, and where /proc hides other users' processes.
@@ -180,13 +181,13 @@ class Zygote:
                     waited_ns += int((thread / "schedstat").read_text().split()[1])
         return waited_ns / 1e9
 
-    def memory_bytes(self) -> int:
+    def measure_memory_bytes(self) -> int:
         """Return the resident memory of the running job; 0 where /proc hides other users' processes."""
         with contextlib.suppress(psutil.Error, OSError):
             return sum(process.memory_info().rss for process in self._list_job_processes())
         return 0
 
-    def cpu_s(self) -> float:
+    def measure_cpu_s(self) -> float:
         """Return the CPU seconds of all processes of the running job; 0 where /proc hides other users' processes."""
         used_s = 0.0
         with contextlib.suppress(psutil.Error, OSError):
@@ -197,7 +198,8 @@ class Zygote:
 
     def _list_job_processes(self) -> list[psutil.Process]:
         """The processes of the running job."""
-        inside = [each for each in _find_family(self._process.pid) if each.name() != "bwrap"]
+        # By position: a program can take the name of bubblewrap, whose processes are the zygote's parents.
+        inside = list(dropwhile(lambda process: process.name() == "bwrap", _find_family(self._process.pid)))
         return inside[1:]  # the first is the zygote itself
 
     def _receive(self) -> dict[str, Any]:
@@ -242,9 +244,9 @@ class JudgeSlot:
             guest.close()
             raise
 
-    def waited_s(self) -> float:
+    def measure_waited_s(self) -> float:
         """Return how many seconds the running job waited for a CPU, in both of its processes."""
-        return self.guest.waited_s() + self.checker.waited_s()
+        return self.guest.measure_waited_s() + self.checker.measure_waited_s()
 
     def close(self) -> None:
         """End both."""
@@ -258,11 +260,11 @@ def get_mark() -> str:
 
     It is random and not the pid: a program under test can read its command line in memory.
     """
-    return _random_mark(os.getpid())
+    return _create_mark(os.getpid())
 
 
 @functools.cache
-def _random_mark(_process: int) -> str:
+def _create_mark(_process: int) -> str:
     return f"{MARK}{secrets.token_hex(8)}."
 
 
@@ -282,9 +284,9 @@ def _find_family(pid: int) -> list[psutil.Process]:
 def _load_sources(role: str) -> list[tuple[str, str]]:
     package = "evaluation.sandbox.inside"
     folder = resources.files(package)
-    codec = ("shared", "plain", "codec", "exceptions") if role != "launcher" else ()
+    value_modules = ("shared", "plain", "codec", "exceptions") if role != "launcher" else ()
     own = ("variants",) if role == "tester" else ()
-    names = (*codec, "cpu_clock", "hardening", "scratch", "semaphores", *own, role, "zygote")
+    names = (*value_modules, "cpu_clock", "hardening", "scratch", "semaphores", *own, role, "zygote")
     parents = [("evaluation", ""), ("evaluation.sandbox", ""), (package, "")]
     return parents + [(f"{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in names]
 

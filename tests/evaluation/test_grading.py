@@ -118,6 +118,7 @@ def test_hostile_text_is_made_safe_to_store_and_show(grader):
     assert "\x1b" not in text
     assert "ok" in verdict.detail
     assert clean_text("tab\tand\nline") == "tab\tand\nline"
+    assert clean_text("\x7f\x9b31m\xa0é") == "\\x7f\\x9b31m\xa0é"
 
 
 def test_a_timeout_is_judged_once_and_a_fault_is_repeated_unless_it_is_the_tasks():

@@ -1,5 +1,6 @@
-"""The code that runs inside the sandbox: standard library only, Python 3.10 or later, sent there as source text.
+"""The code that runs inside the sandbox (and `facts`, which runs on its interpreter before there is a sandbox):
+standard library only, Python 3.10 or later, sent there as source text.
 
-Its modules may import only each other: they run where third-party packages may be missing, and where nobody can read
-Bassline's files.
+Its modules may import the standard library and each other alone: they run where third-party packages may be missing,
+and where nobody can read Bassline's files.
 """

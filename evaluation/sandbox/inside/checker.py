@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from evaluation.sandbox.inside import codec, exceptions
 from evaluation.sandbox.inside.exceptions import TEXT_LIMIT, ExceptionFacts
-from evaluation.sandbox.inside.plain import CodecError, as_list
+from evaluation.sandbox.inside.plain import CodecError, check_list
 from evaluation.sandbox.inside.shared import SharedObjects
 
 REPLIES_IN, CALLS_OUT, VERDICT_OUT, JOB_IN = 3, 4, 5, 6
@@ -44,7 +44,7 @@ class Proxy:
         self.returned: list[Any] = []
         self._names = names
         self._messages = 0
-        self._shared = SharedObjects(make_proxy=self._items)
+        self._shared = SharedObjects(make_proxy=self._iterate_items)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the candidate's value for these arguments, or raise its exception."""
@@ -54,7 +54,7 @@ class Proxy:
         self.returned.append(value)
         return value
 
-    def _items(self, number: int) -> Generator[Any, None, Any]:
+    def _iterate_items(self, number: int) -> Generator[Any, None, Any]:
         """Yield the items of an iterator of the guest, each fetched when the test asks for it."""
         while True:
             reply = self._ask({"next": number})
@@ -89,7 +89,7 @@ class Proxy:
             codec.decode_changes(reply.get("changes", []), self._shared)
             value = None if facts else codec.decode(reply[kind], self._shared)
             raised = exceptions.rebuild(facts, self._names, self._shared) if facts else None
-            for number in as_list(reply.get("unused", [])):
+            for number in check_list(reply.get("unused", [])):
                 self._shared.drop(number)
         except CodecError as error:
             raise self.record_end("forged", str(error)) from None
@@ -104,7 +104,7 @@ class Proxy:
         self.fatal = self.fatal or (status, detail)
         return _Ended()
 
-    def execute(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+    def refuse_execution(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Stand in for the builtins that execute text."""
         raise self.record_end(OBSTACLE, "the test executes text")
 
@@ -164,13 +164,8 @@ def serve(_job: dict[str, Any]) -> None:
 def _load_test(job: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     own_builtins = dict(vars(builtins))
     namespace: dict[str, Any] = {"__name__": "test", "__builtins__": own_builtins}
-    # Prompts define helpers that tests use; a prompt that ends in a `def` line compiles with a body added.
-    for text in (job["prompt"], job["prompt"] + "\n    pass\n"):
-        try:
-            exec(compile(text, "<prompt>", "exec"), namespace)
-            break
-        except SyntaxError:
-            continue
+    # Prompts define helpers that tests use.
+    exec(compile(job["prompt"], "<prompt>", "exec"), namespace)
     proxy = namespace[job["entry"]] = Proxy(dict(namespace))
     if job["reference"]:
         namespace["canonical_solution"] = _load_reference(job["reference"], job["entry"])
@@ -180,7 +175,7 @@ def _load_test(job: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         raise NameError("it defines no function check(candidate)")
     namespace[job["entry"]] = proxy
     # Tests that execute text run in the guest (see `crossing`); for one that was overlooked these builtins are blocked.
-    own_builtins.update(dict.fromkeys(_EXECUTING, proxy.execute))
+    own_builtins.update(dict.fromkeys(_EXECUTING, proxy.refuse_execution))
     return namespace, check
 
 
@@ -231,7 +226,7 @@ def _describe_failure(job: dict[str, Any], proxy: Proxy, error: BaseException) -
         (frame.lineno for frame in reversed(traceback.extract_tb(error.__traceback__)) if frame.filename == "<test>"),
         None,
     )
-    node = None if line is None else _assert_at(job["test"], line)
+    node = None if line is None else _find_assert(job["test"], line)
     if node is not None:
         outcome["failing_assert"] = (ast.get_source_segment(job["test"], node) or "")[:_VALUE_LIMIT]
     if proxy.raised is not None and theirs:
@@ -253,7 +248,7 @@ def _describe_failure(job: dict[str, Any], proxy: Proxy, error: BaseException) -
     return {**outcome, "status": "wrong_answer", "detail": detail[:TEXT_LIMIT]}
 
 
-def _assert_at(test: str, line: int) -> ast.Assert | None:
+def _find_assert(test: str, line: int) -> ast.Assert | None:
     for node in ast.walk(ast.parse(test)):
         if isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or node.lineno):
             return node

@@ -22,7 +22,7 @@ from evaluation.sandbox.inside.plain import (
     SURROGATE,
     WRITERS,
     CodecError,
-    as_list,
+    check_list,
     read_hex,
     read_pairs,
     read_unique,
@@ -47,7 +47,7 @@ def encode(value: Any, shared: SharedObjects | None = None) -> Any:
 
 
 def decode(form: Any, shared: SharedObjects | None = None) -> Any:
-    """Return the value of a JSON form. Raises CodecError for what `encode` never writes."""
+    """Return the value of a JSON form. Raises CodecError for an invalid form."""
     return _Decoder(SharedObjects() if shared is None else shared).walk(form, 0)
 
 
@@ -58,16 +58,16 @@ def encode_changes(shared: SharedObjects) -> list[list[Any]]:
     raise CodecError.
     """
     changes: list[list[Any]] = []
-    for number, item in shared.changed():
-        content = partial(_Encoder.content, item=item, depth=0)
+    for number, item in shared.iterate_changed():
+        content = partial(_Encoder.encode_content, item=item, depth=0)
         changes.append([number, _encode_or_roll_back(content, shared, number_all=True)])
     return changes
 
 
 def decode_changes(forms: Any, shared: SharedObjects) -> None:
     """Change objects in place to the contents that the other side reports. Raises CodecError for any other form."""
-    for form in as_list(forms):
-        number, content = as_list(form, 2)
+    for form in check_list(forms):
+        number, content = check_list(form, 2)
         _Decoder(shared).change(number, content)
 
 
@@ -179,27 +179,27 @@ class _Encoder(_ValueLimits):
         if item is None or kind is bool:
             return item
         if kind in MUTABLE:
-            return self._object(item, depth)
+            return self._encode_object(item, depth)
         write_one = WRITERS.get(kind)
         if write_one is None:
             if find_mutable_base(kind) is not None or _is_iterator(kind):
-                return self._object(item, depth)
+                return self._encode_object(item, depth)
             write_one = next((WRITERS[base] for base in kind.__mro__ if base in WRITERS), None)
         if write_one is None:
-            return self._object(item, depth)
+            return self._encode_object(item, depth)
         return write_one(item, lambda part: self.walk(part, depth + 1))
 
-    def content(self, item: Any, depth: int) -> Any:
+    def encode_content(self, item: Any, depth: int) -> Any:
         """Return the form of a mutable object's content."""
         base: Any = find_mutable_base(type(item))
         if base is None:
             return {"iterator" if _is_iterator(type(item)) else "opaque": None}
         if base is list:
-            return self._list(list(list.__iter__(item)), depth)
+            return self._encode_list(list(list.__iter__(item)), depth)
         if base is bytearray:
             return {"bytearray": bytearray.hex(item)}
         if not issubclass(base, dict):
-            parts = self._list(list(base.__iter__(item)), depth)
+            parts = self._encode_list(list(base.__iter__(item)), depth)
             return {"set": parts} if base is set else {"deque": [item.maxlen, parts]}
         pairs = [[self.walk(key, depth + 1), self.walk(value, depth + 1)] for key, value in base.items(item)]
         if base is defaultdict:
@@ -207,8 +207,8 @@ class _Encoder(_ValueLimits):
             return {"defaultdict": [next((name for name, kind in _FACTORIES.items() if kind is made), None), pairs]}
         return {base.__name__: pairs}
 
-    def _object(self, item: Any, depth: int) -> Any:
-        number = self._shared.number(item)
+    def _encode_object(self, item: Any, depth: int) -> Any:
+        number = self._shared.find_number(item)
         if number is not None:
             return {"ref": number}
         kind = type(item)
@@ -217,9 +217,9 @@ class _Encoder(_ValueLimits):
         ):
             raise CodecError(f"a value of type {kind.__name__!s:.80} is not plain data")
         self._shared.add(item)
-        return self.content(item, depth)
+        return self.encode_content(item, depth)
 
-    def _list(self, parts: list[Any], depth: int) -> list[Any]:
+    def _encode_list(self, parts: list[Any], depth: int) -> list[Any]:
         kinds = set(map(type, parts))
         # Long lists nearly always have one simple type; then no part needs a call.
         if (kinds == {int} and min(parts) >= -SAFE_INT and max(parts) <= SAFE_INT) or (
@@ -242,9 +242,9 @@ class _Decoder(_ValueLimits):
         self._count(1, depth)
         if form is None or type(form) in (bool, int, str):
             return form
-        tag, body = ("list", form) if type(form) is list else _tagged(form)
+        tag, body = ("list", form) if type(form) is list else _split_tag(form)
         if tag == "ref":
-            return self._known(body)
+            return self._get_known(body)
         if tag in ("iterator", "opaque") and self._shared.make_proxy is not None:
             created: Any = OpaquePart() if tag == "opaque" else self._shared.make_proxy(self._shared.count)
             self._shared.add(created)
@@ -260,15 +260,15 @@ class _Decoder(_ValueLimits):
 
     def change(self, number: Any, form: Any) -> None:
         """Give a known object the content of a form."""
-        item = self._known(number)
+        item = self._get_known(number)
         base: Any = find_mutable_base(type(item))
-        tag, body = ("list", form) if type(form) is list else _tagged(form)
+        tag, body = ("list", form) if type(form) is list else _split_tag(form)
         if base is None or tag != base.__name__:
             raise CodecError("a change of an object to another type")
         base.clear(item)
         self._fill(item, tag, body, 0)
 
-    def _known(self, number: Any) -> Any:
+    def _get_known(self, number: Any) -> Any:
         try:
             return self._shared.get(number)
         except KeyError:
@@ -281,38 +281,38 @@ class _Decoder(_ValueLimits):
         if tag == "bytearray":
             bytearray.extend(item, read_hex(body))
         elif tag == "list":
-            if set(map(type, as_list(body))) <= {int, str, bool, type(None)}:
+            if set(map(type, check_list(body))) <= {int, str, bool, type(None)}:
                 self._count(len(body), depth + 1)
                 list.extend(item, body)
             else:
                 list.extend(item, map(walk, body))
         elif tag == "set":
-            set.update(item, read_unique(set, [walk(part) for part in as_list(body)]))
+            set.update(item, read_unique(set, [walk(part) for part in check_list(body)]))
         elif tag == "deque":
-            deque.extend(item, [walk(part) for part in as_list(as_list(body, 2)[1])])
+            deque.extend(item, [walk(part) for part in check_list(check_list(body, 2)[1])])
         else:
-            pairs = read_pairs(as_list(body, 2)[1] if tag == "defaultdict" else body, walk)
+            pairs = read_pairs(check_list(body, 2)[1] if tag == "defaultdict" else body, walk)
             base: Any = find_mutable_base(type(item))
             for key, value in read_unique(dict, pairs).items():
                 base.__setitem__(item, key, value)
 
 
-def _tagged(form: Any) -> tuple[str, Any]:
+def _split_tag(form: Any) -> tuple[str, Any]:
     if type(form) is not dict or len(form) != 1:
         raise CodecError("a value is not plain data")
     ((tag, body),) = form.items()
     return tag, body
 
 
-def _empty_deque(body: Any) -> Any:
-    length = as_list(body, 2)[0]
+def _create_empty_deque(body: Any) -> Any:
+    length = check_list(body, 2)[0]
     if length is not None and (type(length) is not int or not 0 <= length <= SAFE_INT):
         raise CodecError("a deque has no such length")
     return deque(maxlen=length)
 
 
-def _empty_defaultdict(body: Any) -> Any:
-    name = as_list(body, 2)[0]
+def _create_empty_defaultdict(body: Any) -> Any:
+    name = check_list(body, 2)[0]
     if name is not None and (type(name) is not str or name not in _FACTORIES):
         raise CodecError("a defaultdict makes no such type")
     return defaultdict(None if name is None else _FACTORIES[name])
@@ -325,6 +325,6 @@ _EMPTY: dict[str, Callable[[Any], Any]] = {
     "bytearray": lambda _body: bytearray(),
     "Counter": lambda _body: Counter(),
     "OrderedDict": lambda _body: OrderedDict(),
-    "defaultdict": _empty_defaultdict,
-    "deque": _empty_deque,
+    "defaultdict": _create_empty_defaultdict,
+    "deque": _create_empty_deque,
 }

@@ -1,7 +1,8 @@
 """The exact CPU clock of another process of the same user.
 
-RLIMIT_CPU and ITIMER_PROF are no substitutes for a CPU limit: they count ticks, and the kernel charges a whole tick to
-the process that the tick interrupts. A program that slept between the ticks was killed at a limit of 1 s after 0.24 s.
+RLIMIT_CPU and ITIMER_PROF are no substitutes where a CPU limit must be exact: they count ticks, and the kernel charges
+a whole tick to the process that the tick interrupts. A program that slept between the ticks was killed at a limit of
+1 s after 0.24 s.
 """
 
 from __future__ import annotations

@@ -66,13 +66,13 @@ def describe(error: BaseException, shared: SharedObjects) -> dict[str, Any]:
     facts = {"exc": [kind.__name__[:100], builtin, text[:TEXT_LIMIT], story[-TEXT_LIMIT:]]}
     try:
         classes = [[str(base.__module__)[:100], str(base.__qualname__)[:100]] for base in kind.__mro__[:_CLASSES]]
-        arguments, state = _arguments(error), vars(error)
+        arguments, state = _list_arguments(error), vars(error)
     except BaseException:
         return facts
     return {**facts, "classes": classes, "args": _encode_form(arguments, shared), "state": _encode_form(state, shared)}
 
 
-def _arguments(error: BaseException) -> Any:
+def _list_arguments(error: BaseException) -> Any:
     # The args of an OSError leave out its file name.
     if isinstance(error, OSError) and error.filename is not None:
         return [error.errno, error.strerror, error.filename]
@@ -107,18 +107,18 @@ def rebuild(raised: ExceptionFacts, names: Mapping[str, Any], shared: SharedObje
     """
     arguments = codec.decode(raised.args, shared)
     state = codec.decode(raised.state, shared)
-    kind, exact = _known_class(raised, names)
+    kind, exact = _find_known_class(raised, names)
     if kind is None:
         return CandidateError(raised.summary)
     error = _make(kind, arguments) if type(arguments) is list else None
     if error is not None and exact and type(state) is dict and all(type(key) is str for key in state):
         error.__dict__.update(state)
-    if error is None or (not exact and _text(error) != raised.text):
+    if error is None or (not exact and _format_text(error) != raised.text):
         error = _make(kind, [raised.text]) or CandidateError(raised.summary)
     return error
 
 
-def _known_class(raised: ExceptionFacts, names: Mapping[str, Any]) -> tuple[type[BaseException] | None, bool]:
+def _find_known_class(raised: ExceptionFacts, names: Mapping[str, Any]) -> tuple[type[BaseException] | None, bool]:
     classes = raised.classes if type(raised.classes) is list else []
     for position, entry in enumerate([*classes[:_CLASSES], ["builtins", raised.builtin]]):
         if type(entry) is not list or len(entry) != 2 or any(type(word) is not str for word in entry):
@@ -149,7 +149,7 @@ def _make(kind: type[BaseException], arguments: list[Any]) -> BaseException | No
     return error
 
 
-def _text(error: BaseException) -> str | None:
+def _format_text(error: BaseException) -> str | None:
     try:
         return str(error)
     except Exception:

@@ -16,7 +16,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-PLAIN_TYPES = (
+ATTRIBUTE_TYPES = (
     *(int, float, complex, str, bytes, bytearray, memoryview, tuple, list, dict, set, frozenset, range),
     *(collections.Counter, collections.OrderedDict, collections.defaultdict, collections.deque),
     *(decimal.Decimal, fractions.Fraction, types.GeneratorType, re.Match, re.Pattern),
@@ -26,7 +26,7 @@ PLAIN_TYPES = (
 """The types of which a test may use attributes: the checker has values of these types itself."""
 
 
-def facts() -> dict[str, Any]:
+def collect_facts() -> dict[str, Any]:
     """The facts that `interpreter.find_interpreter` reads, as JSON data."""
     values = vars(builtins)
     return {
@@ -42,10 +42,10 @@ def facts() -> dict[str, Any]:
                 name for name, value in values.items() if isinstance(value, type) and issubclass(value, BaseException)
             ],
             "modules": list(getattr(sys, "stdlib_module_names", ())),
-            "attributes": list({name for kind in PLAIN_TYPES for name in dir(kind)}),
+            "attributes": list({name for kind in ATTRIBUTE_TYPES for name in dir(kind)}),
         },
     }  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(facts()))
+    sys.stdout.write(json.dumps(collect_facts()))

@@ -54,9 +54,10 @@ def _load(code: str, entry: str, namespace: dict[str, Any]) -> Any:
         if entry not in module.__dict__:
             raise NameError(f"the program does not define {entry!r}")
     except BaseException as error:
-        # An answer that runs in its module is parsed there.
-        unread = isinstance(error, SyntaxError) and error.filename == "<candidate>"
-        return {**exceptions.describe(error, SharedObjects()), "phase": "compile" if unread else "run"}
+        # A program may compile the model's answer when it runs, under this file name, to run it in the answer's own
+        # module: a syntax error then is the answer's.
+        has_bad_syntax = isinstance(error, SyntaxError) and error.filename == "<candidate>"
+        return {**exceptions.describe(error, SharedObjects()), "phase": "compile" if has_bad_syntax else "run"}
     namespace[entry] = module.__dict__[entry]
     return None
 

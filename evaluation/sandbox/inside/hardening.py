@@ -1,7 +1,7 @@
 """Confines a process before it runs untrusted code: descriptors, limits, Landlock, seccomp.
 
-Every step is irrevocable and inherited. The main filter comes last, since it forbids most of the other steps. A step
-that fails raises OSError, and the process then sends no hello.
+Limits, Landlock and the filters are irrevocable and inherited. The main filter comes last, since it forbids most of
+the other steps. A step that fails raises OSError, and the process then sends no hello.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _prctl(step: str, option: int, first: int, second: int = 0) -> None:
     _check(_libc.prctl(option, first, second, 0, 0), step)
 
 
-def guard_parent() -> None:
+def guard_zygote() -> None:
     """Make this process die with its parent, and keep processes of the same uid from tracing it."""
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, int(signal.SIGKILL))
     _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, 0)
@@ -58,7 +58,7 @@ def adopt_orphans() -> None:
     _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
 
 
-def landlock_abi() -> int:
+def get_landlock_abi() -> int:
     """Return the kernel's Landlock ABI, 0 where there is none."""
     return max(0, int(_libc.syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
 
@@ -77,7 +77,7 @@ def create_landlock_ruleset(abi: int, settings: dict[str, Any]) -> int:
         "landlock_create_ruleset",
     )
     execute = _EXECUTE if settings["folder"] else 0
-    for path, allowed in _rules(settings["trees"], settings["hidden"]):
+    for path, allowed in _build_rules(settings["trees"], settings["hidden"]):
         _add_rule(ruleset, path, (allowed | execute) & rights)
     if settings["folder"]:
         work = _WORK_IN if settings["writable"] else _EXECUTE | _READ_FILE | _READ_DIR
@@ -89,7 +89,7 @@ def create_landlock_ruleset(abi: int, settings: dict[str, Any]) -> int:
     return ruleset
 
 
-def _rules(trees: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, int]]:
+def _build_rules(trees: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, int]]:
     rules: list[tuple[str, int]] = []
     for tree in trees:
         if tree in hidden:
@@ -97,7 +97,7 @@ def _rules(trees: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, int]]
         if Path(tree).is_dir() and any(path.startswith(tree.rstrip("/") + "/") for path in hidden):
             # Landlock cannot exclude a folder from a tree, so its siblings are allowed one by one. Their parent cannot
             # be listed then; `importlib` uses the listing that it cached before (see `cache_import_folders`).
-            rules.extend(_rules([str(entry) for entry in Path(tree).iterdir()], hidden))
+            rules.extend(_build_rules([str(entry) for entry in Path(tree).iterdir()], hidden))
         elif Path(tree).is_dir():
             rules.append((tree, _READ_FILE | _READ_DIR))
         else:
@@ -124,7 +124,8 @@ def cache_import_folders() -> None:
 
 
 def hide_machine() -> None:
-    """Make os.uname return the kind of system only; the filter denies the call that returns host and kernel."""
+    """Make os.uname return the system's name and the machine's architecture only; the filter denies the call that
+    returns host and kernel."""
     neutral = (os.uname().sysname, "localhost", "", "", os.uname().machine)
     facts = os.uname_result(neutral)
     posix.uname = os.uname = lambda: facts

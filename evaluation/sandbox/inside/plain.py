@@ -28,7 +28,7 @@ class CodecError(ValueError):
     """A value that is not plain data, or an invalid frame."""
 
 
-def as_list(body: Any, length: int | None = None) -> list[Any]:
+def check_list(body: Any, length: int | None = None) -> list[Any]:
     """Return the body if it is a list (of that length). Raises CodecError."""
     if type(body) is not list or length not in (None, len(body)):
         raise CodecError("a tagged value has no list of the right length")
@@ -46,12 +46,12 @@ def _write_str(item: Any, _walk: Walk) -> Any:
     return {"str": text.encode("utf-8", "surrogatepass").hex()} if SURROGATE.search(text) else text
 
 
-def _bits(number: Any) -> str:
+def _format_bits(number: Any) -> str:
     return struct.pack(">d", float.__float__(number)).hex()
 
 
 def _write_complex(item: Any, _walk: Walk) -> Any:
-    return {"complex": [_bits(complex.real.__get__(item)), _bits(complex.imag.__get__(item))]}
+    return {"complex": [_format_bits(complex.real.__get__(item)), _format_bits(complex.imag.__get__(item))]}
 
 
 def _write_memoryview(item: Any, _walk: Walk) -> Any:
@@ -60,13 +60,13 @@ def _write_memoryview(item: Any, _walk: Walk) -> Any:
     return {"memoryview": item.tobytes().hex()}
 
 
-def _clock(item: Any) -> list[Any]:
+def _encode_clock(item: Any) -> list[Any]:
     offset = None if item.tzinfo is None else item.utcoffset()
     zone = None if offset is None else [offset.days, offset.seconds, offset.microseconds]
     return [item.hour, item.minute, item.second, item.microsecond, item.fold, zone]
 
 
-def _writes_parts(tag: str) -> Callable[[Any, Walk], Any]:
+def _build_parts_writer(tag: str) -> Callable[[Any, Walk], Any]:
     return lambda item, walk: {tag: [walk(part) for part in item]}
 
 
@@ -75,7 +75,7 @@ _EMPTY: dict[Any, Any] = {}
 WRITERS: dict[type, Callable[[Any, Walk], Any]] = {
     int: _write_int,
     str: _write_str,
-    float: lambda item, _walk: {"float": _bits(item)},
+    float: lambda item, _walk: {"float": _format_bits(item)},
     tuple: lambda item, walk: {"tuple": [walk(part) for part in tuple.__iter__(item)]},
     frozenset: lambda item, walk: {"frozenset": [walk(part) for part in frozenset.__iter__(item)]},
     bytes: lambda item, _walk: {"bytes": bytes.hex(item)},
@@ -84,13 +84,13 @@ WRITERS: dict[type, Callable[[Any, Walk], Any]] = {
     range: lambda item, walk: {"range": [walk(item.start), walk(item.stop), walk(item.step)]},
     Decimal: lambda item, _walk: {"Decimal": Decimal.__str__(item)},
     Fraction: lambda item, walk: {"Fraction": [walk(item.numerator), walk(item.denominator)]},
-    datetime.datetime: lambda item, _walk: {"datetime": [item.year, item.month, item.day, *_clock(item)]},
+    datetime.datetime: lambda item, _walk: {"datetime": [item.year, item.month, item.day, *_encode_clock(item)]},
     datetime.date: lambda item, _walk: {"date": [item.year, item.month, item.day]},
-    datetime.time: lambda item, _walk: {"time": _clock(item)},
+    datetime.time: lambda item, _walk: {"time": _encode_clock(item)},
     datetime.timedelta: lambda item, _walk: {"timedelta": [item.days, item.seconds, item.microseconds]},
-    type(_EMPTY.keys()): _writes_parts("dict_keys"),
-    type(_EMPTY.values()): _writes_parts("dict_values"),
-    type(_EMPTY.items()): _writes_parts("dict_items"),
+    type(_EMPTY.keys()): _build_parts_writer("dict_keys"),
+    type(_EMPTY.values()): _build_parts_writer("dict_values"),
+    type(_EMPTY.items()): _build_parts_writer("dict_items"),
 }
 
 
@@ -124,12 +124,12 @@ def _read_float(body: Any, _walk: Walk | None = None) -> Any:
 
 
 def _read_complex(body: Any, _walk: Walk) -> Any:
-    real, imaginary = as_list(body, 2)
+    real, imaginary = check_list(body, 2)
     return complex(_read_float(real), _read_float(imaginary))
 
 
 def _read_range(body: Any, walk: Walk) -> Any:
-    parts = [walk(part) for part in as_list(body, 3)]
+    parts = [walk(part) for part in check_list(body, 3)]
     if any(type(part) is not int for part in parts) or parts[2] == 0:
         raise CodecError("a range is not three integers")
     return range(*parts)
@@ -142,19 +142,19 @@ def _read_decimal(body: Any, _walk: Walk) -> Any:
 
 
 def _read_fraction(body: Any, walk: Walk) -> Any:
-    parts = [walk(part) for part in as_list(body, 2)]
+    parts = [walk(part) for part in check_list(body, 2)]
     if any(type(part) is not int for part in parts) or parts[1] < 1:
         raise CodecError("a fraction is not two integers")
     return Fraction(*parts)
 
 
-def _integers(body: Any, length: int) -> list[int]:
-    if any(type(part) is not int for part in as_list(body, length)):
+def _read_integers(body: Any, length: int) -> list[int]:
+    if any(type(part) is not int for part in check_list(body, length)):
         raise CodecError("a date or time is not in integers")
     return list(body)
 
 
-def _dated(build: Callable[[Any], Any]) -> Callable[[Any, Walk], Any]:
+def _build_date_reader(build: Callable[[Any], Any]) -> Callable[[Any, Walk], Any]:
     def read_one(body: Any, _walk: Walk) -> Any:
         try:
             return build(body)
@@ -165,9 +165,9 @@ def _dated(build: Callable[[Any], Any]) -> Callable[[Any, Walk], Any]:
 
 
 def _read_clock(body: Any, before: int, build: Any) -> Any:
-    whole = as_list(body, before + 6)
-    *numbers, fold = _integers(whole[:-1], before + 5)
-    zone = None if whole[-1] is None else datetime.timezone(datetime.timedelta(*_integers(whole[-1], 3)))
+    whole = check_list(body, before + 6)
+    *numbers, fold = _read_integers(whole[:-1], before + 5)
+    zone = None if whole[-1] is None else datetime.timezone(datetime.timedelta(*_read_integers(whole[-1], 3)))
     return build(*numbers, tzinfo=zone, fold=fold)
 
 
@@ -184,11 +184,11 @@ def read_unique(build: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
 
 def read_pairs(body: Any, walk: Walk) -> list[Any]:
     """Return the items of a dict. Raises CodecError."""
-    return [(walk(key), walk(value)) for key, value in (as_list(pair, 2) for pair in as_list(body))]
+    return [(walk(key), walk(value)) for key, value in (check_list(pair, 2) for pair in check_list(body))]
 
 
 def _read_items(body: Any, walk: Walk) -> Any:
-    pairs = [walk(part) for part in as_list(body)]
+    pairs = [walk(part) for part in check_list(body)]
     if any(type(pair) is not tuple or len(pair) != 2 for pair in pairs):
         raise CodecError("a dict item is not a pair")
     return read_unique(dict, pairs).items()
@@ -198,19 +198,19 @@ READERS: dict[str, Callable[[Any, Walk], Any]] = {
     "int": _read_int,
     "str": _read_str,
     "float": _read_float,
-    "tuple": lambda body, walk: tuple([walk(part) for part in as_list(body)]),
-    "frozenset": lambda body, walk: read_unique(frozenset, [walk(part) for part in as_list(body)]),
+    "tuple": lambda body, walk: tuple([walk(part) for part in check_list(body)]),
+    "frozenset": lambda body, walk: read_unique(frozenset, [walk(part) for part in check_list(body)]),
     "bytes": lambda body, _walk: read_hex(body),
     "memoryview": lambda body, _walk: memoryview(read_hex(body)),
     "complex": _read_complex,
     "range": _read_range,
     "Decimal": _read_decimal,
     "Fraction": _read_fraction,
-    "datetime": _dated(lambda body: _read_clock(body, 3, datetime.datetime)),
-    "date": _dated(lambda body: datetime.date(*_integers(body, 3))),
-    "time": _dated(lambda body: _read_clock(body, 0, datetime.time)),
-    "timedelta": _dated(lambda body: datetime.timedelta(*_integers(body, 3))),
-    "dict_keys": lambda body, walk: read_unique(dict.fromkeys, [walk(part) for part in as_list(body)]).keys(),
-    "dict_values": lambda body, walk: dict(enumerate([walk(part) for part in as_list(body)])).values(),
+    "datetime": _build_date_reader(lambda body: _read_clock(body, 3, datetime.datetime)),
+    "date": _build_date_reader(lambda body: datetime.date(*_read_integers(body, 3))),
+    "time": _build_date_reader(lambda body: _read_clock(body, 0, datetime.time)),
+    "timedelta": _build_date_reader(lambda body: datetime.timedelta(*_read_integers(body, 3))),
+    "dict_keys": lambda body, walk: read_unique(dict.fromkeys, [walk(part) for part in check_list(body)]).keys(),
+    "dict_values": lambda body, walk: dict(enumerate([walk(part) for part in check_list(body)])).values(),
     "dict_items": _read_items,
 }

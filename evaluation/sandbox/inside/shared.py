@@ -40,8 +40,8 @@ class SharedObjects:
         self._numbers[id(item)] = number
         return number
 
-    def number(self, item: Any) -> int | None:
-        """Return the object's number, or None for one that never crossed."""
+    def find_number(self, item: Any) -> int | None:
+        """Return the object's number, or None for one that is not in the table."""
         return self._numbers.get(id(item))
 
     def get(self, number: Any) -> Any:
@@ -64,23 +64,25 @@ class SharedObjects:
 
     def mark(self) -> None:
         """Record the current content of every object as known to the other side."""
-        self._seen = {number: _parts(item) for number, item in self._items.items()}
+        self._seen = {number: _list_parts(item) for number, item in self._items.items()}
 
-    def changed(self) -> Iterator[tuple[int, Any]]:
+    def iterate_changed(self) -> Iterator[tuple[int, Any]]:
         """Yield the objects whose content changed since the last mark."""
         for number, seen in list(self._seen.items()):
             item = self._items[number]
-            parts = _parts(item)
+            parts = _list_parts(item)
             if len(parts) != len(seen) or not all(map(is_, parts, seen)):
                 yield number, item
 
     def drop_unused(self) -> list[int]:
         """Forget the objects that only this table references; return their numbers.
 
-        Neither side can change or return them any more. An iterator stays until the other side drops it.
+        This side cannot change or see them any more; one that the other side still returns crosses as a new object. An
+        iterator stays until the other side drops it.
         """
         dropped = []
-        for number in list(self._items):  # a container has a lower number than its parts, so one pass is enough
+        # A container mostly has a lower number than its parts; what one pass leaves, the next takes.
+        for number in list(self._items):
             if self.owns_iterators and find_mutable_base(type(self._items[number])) is None:
                 continue
             if sys.getrefcount(self._items[number]) <= _HELD_BY_THE_TABLE_ALONE:
@@ -94,7 +96,7 @@ def find_mutable_base(kind: type) -> type | None:
     return kind if kind in MUTABLE else next((base for base in kind.__mro__ if base in MUTABLE), None)
 
 
-def _parts(item: Any) -> tuple[Any, ...]:
+def _list_parts(item: Any) -> tuple[Any, ...]:
     """Return the content of a container, by the methods of its base: a subclass may override them."""
     base: Any = find_mutable_base(type(item))
     if base is None:
@@ -104,9 +106,9 @@ def _parts(item: Any) -> tuple[Any, ...]:
     return tuple(base.__iter__(item))
 
 
-def _references_of_the_table() -> int:
+def _count_table_references() -> int:
     items = {0: [0]}
     return sys.getrefcount(items[0])
 
 
-_HELD_BY_THE_TABLE_ALONE = _references_of_the_table()
+_HELD_BY_THE_TABLE_ALONE = _count_table_references()

@@ -54,7 +54,7 @@ def serve(_job: dict[str, Any]) -> None:
     codec.write(REPORT_OUT, codec.dump({"hello": True}))
     with open(JOB_IN, "rb") as file:
         job = json.loads(file.read())
-    report = _reporter(job.pop("secret"))
+    report = _build_reporter(job.pop("secret"))
     root = job["project"]
     path = str(Path(root) / job["file"])
     source = job.pop("source")
@@ -70,7 +70,8 @@ def serve(_job: dict[str, Any]) -> None:
     sys.argv[:] = ["pytest"]
     os.chdir(root)
     os.environ.update(job["environment"])
-    if "tempfile" in sys.modules:  # a job that asks for its folder shows that it uses it
+    # So that a job that asks for the folder probes it with a file, which `Scratch.has_been_used` sees.
+    if "tempfile" in sys.modules:
         vars(sys.modules["tempfile"])["tempdir"] = None
     for name in [name for name in sys.modules if name.startswith("evaluation")]:
         del sys.modules[name]
@@ -92,7 +93,7 @@ def _run(job: dict[str, Any], code: types.CodeType, report: Callable[[dict[str, 
         plugin = _VariantPlugin(pytest, report, job, code)
     else:
         plugin = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
-    printed = _LastLines(sys.stderr)
+    printed = _StreamTail(sys.stderr)
     try:
         with contextlib.redirect_stderr(printed):  # pytest says there what keeps it from running tests
             exit_code = int(pytest.main([*options, *places], plugins=[plugin]))
@@ -121,7 +122,7 @@ def _is_there(plugin: str) -> bool:
         return False
 
 
-class _LastLines:
+class _StreamTail:
     """A stream that passes on what is written and keeps the end of it."""
 
     def __init__(self, stream: Any) -> None:
@@ -136,7 +137,7 @@ class _LastLines:
         return getattr(self._stream, name)
 
 
-def _reporter(secret: str) -> Callable[[dict[str, Any]], None]:
+def _build_reporter(secret: str) -> Callable[[dict[str, Any]], None]:
     """A function that writes a frame with the next number and the job's secret."""
     write, dump, process = codec.write, codec.dump, os.getpid()
     number = 0
@@ -222,7 +223,7 @@ class _Plugin:
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
-            self._report({"not_collected": report.nodeid, "text": _text(report)})
+            self._report({"not_collected": report.nodeid, "text": _format_text(report)})
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         content = {"test": report.nodeid, "when": report.when, "outcome": report.outcome}
@@ -231,7 +232,7 @@ class _Plugin:
         if hasattr(report, "wasxfail"):
             content["outcome"] = "xfailed"
         if report.failed:
-            content["text"] = _text(report)
+            content["text"] = _format_text(report)
             if self._stop_early and report.nodeid in self._wanted:
                 self._session.shouldstop = "a test failed"
         self._report(content)
@@ -269,8 +270,8 @@ class _VariantPlugin:
 
 
 def fix_hypothesis() -> None:
-    """Let hypothesis draw the same few inputs each time, without deadlines, which load could miss. A profile that the
-    project loaded in its conftest gives way; what a test sets for itself stays."""
+    """Let hypothesis draw the same few inputs each time, without deadlines, which tests could miss under load. A
+    profile that the project loaded in its conftest gives way; what a test sets for itself stays."""
     hypothesis = sys.modules.get("hypothesis")
     if hypothesis is None:
         return
@@ -306,7 +307,7 @@ def _build_failing_test(items: Sequence[Any], name: str) -> Any:
     return kind.from_parent(parent, name=name, callobj=check_alone)
 
 
-def _text(report: Any) -> str:
+def _format_text(report: Any) -> str:
     try:
         return str(report.longreprtext)[-_TEXT_LIMIT:]
     except Exception:

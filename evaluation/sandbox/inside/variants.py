@@ -106,7 +106,8 @@ class _VariantTimer:
         self._waited = False
 
     def limit(self, run: Callable[[], Any], cpu_s: float, wall_s: float) -> tuple[Any, bool]:
-        """What `run` returns, and False where it waited too long."""
+        """What `run` returns, and whether that counts: not where it waited too long, nor where the timer struck outside
+        a test."""
         self._armed, self._waited = True, False
         signal.signal(signal.SIGPROF, self._end)
         signal.signal(signal.SIGALRM, self._end)

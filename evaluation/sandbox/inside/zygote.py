@@ -34,13 +34,13 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
 
     Each job is one message with its descriptors; the next message ends the job, and a report answers it.
     """
-    hardening.guard_parent()
+    hardening.guard_zygote()
     hardening.adopt_orphans()
     if not settings["namespaces"]:
         os.chdir("/")
     scratch = _open_scratch(settings["scratch"])
-    role = _import_modules(settings)
-    abi = hardening.landlock_abi()
+    role = _prepare_interpreter(settings)
+    abi = hardening.get_landlock_abi()
     ruleset = hardening.create_landlock_ruleset(abi, settings) if abi else None
     filters = hardening.build_own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])
     if scratch is not None:
@@ -76,8 +76,9 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         control.send(b'{"exit_code":%d,"cpu_s":%f,"memory_kib":%d,"wrote":%d,"too_many_files":%d}' % (*report, *left))
 
 
-def _import_modules(settings: dict[str, Any]) -> Any:
-    """Import what jobs need, once for all; return the module of the zygote's role."""
+def _prepare_interpreter(settings: dict[str, Any]) -> Any:
+    """Import what jobs need, once for all, hide the machine, replace multiprocessing's locks; return the module of the
+    zygote's role."""
     sys.path.extend(folder for folder in (settings["packages"], settings["judge_packages"]) if folder)
     for name in settings["preload"]:
         with contextlib.suppress(ImportError):

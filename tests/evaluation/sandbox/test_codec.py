@@ -186,7 +186,7 @@ def test_what_nobody_but_the_table_holds_is_forgotten():
     sides.send([[2], {3: []}])
     assert sides.checker.drop_unused() == [2, 3, 4, 5]
     assert set(sides.checker._items) == {0, 1}
-    assert sides.checker.number(kept) == 0
+    assert sides.checker.find_number(kept) == 0
 
 
 def test_what_is_lent_is_kept_for_the_other_side():

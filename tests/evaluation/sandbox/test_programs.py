@@ -1,7 +1,9 @@
 """Programs of other toolchains: compiled and run in the sandbox, with Python standing in for a toolchain."""
 
+import subprocess
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +16,7 @@ from evaluation.sandbox import (
     SandboxUnavailableError,
     Tools,
 )
+from evaluation.sandbox.programs import ProgramSlot
 
 LIMITS = Limits(cpu_s=1, wall_s=3.0)
 ECHO = "import os\nfor line in os.fdopen(3): os.write(4, line.upper().encode())\n"
@@ -32,7 +35,7 @@ def sandbox(request):
 @pytest.fixture
 def tools(sandbox):
     python = sandbox._python
-    command = (python.executable, *python.flags())
+    command = (python.executable, *python.build_flags())
     compiler = Command((*command, "compiler.py"), (("WHERE", "{folder}"),))
     limits = Limits(cpu_s=2, wall_s=5.0, threads=64)
     trees = (python.executable,)
@@ -124,9 +127,9 @@ def test_a_compiler_is_limited_and_its_slot_goes_on(sandbox, tools, excess):
         except ProgramEndedError:
             reached = True
         assert reached or compiler.exit_code != 0
-        assert slot.used_bytes() < 64 * 2**20
+        assert slot.measure_used_bytes() < 64 * 2**20
         slot.write_files({})
-        assert slot.used_bytes() == 0
+        assert slot.measure_used_bytes() == 0
     assert compiled(sandbox, tools, "")[2] == b"LINE"
 
 
@@ -136,3 +139,16 @@ def test_a_line_that_never_ends_and_a_program_that_ends_are_told_apart(sandbox, 
         with pytest.raises(ProgramEndedError) as ended:
             compiled(sandbox, tools, "", program)
         assert ended.value.status == status
+
+
+def test_a_zygote_that_does_not_end_keeps_no_other_and_no_folder(tmp_path):
+    def never_end():
+        raise subprocess.TimeoutExpired("bwrap", 10)
+
+    closed = []
+    folder = tmp_path / "job"
+    folder.mkdir()
+    runner, compiler = SimpleNamespace(close=never_end), SimpleNamespace(close=lambda: closed.append("compiler"))
+    ProgramSlot(Tools(Command(())), folder, runner, compiler).close()
+    assert closed == ["compiler"]
+    assert not folder.exists()

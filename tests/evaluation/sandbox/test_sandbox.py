@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +18,7 @@ from evaluation.sandbox import (
     Limits,
     Sandbox,
     SandboxJob,
+    SandboxResult,
     filters,
     interpreter,
     supervisor,
@@ -239,6 +241,19 @@ def test_a_test_that_cannot_be_loaded_is_never_a_candidate_failure(sandbox):
     result = sandbox.run(SandboxJob("def add(a, b):\n    return 3\n", "add", "", "def check(:\n"), LIMITS)
     assert result.status == "sandbox_error"
     assert "test cannot be loaded" in result.detail
+
+
+def test_a_self_test_without_an_answer_names_no_open_probe(sandbox, monkeypatch):
+    monkeypatch.setattr(sandbox, "run", lambda _job, _limits: SandboxResult("timeout", "no answer within 10 s"))
+    assert sandbox.verify() == ["the self-test failed: timeout: no answer within 10 s"]
+
+
+def test_a_prompt_that_ends_in_a_nested_block_still_defines_its_helpers(sandbox):
+    prompt = "def helper():\n    return 1\n\ndef f(x):\n    for i in x:\n"
+    test = "def check(candidate):\n    assert candidate([1]) == helper()\n"
+    task = SimpleNamespace(prompt=prompt, entry_point="f", test=test)
+    result = sandbox.judge(prompt + "        return i\n", task, LIMITS)
+    assert result.status == "passed", result.detail
 
 
 def test_a_sandbox_that_cannot_start_says_so_and_blames_nobody():
