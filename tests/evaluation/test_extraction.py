@@ -125,9 +125,7 @@ def test_any_width_of_indentation_is_read(step: str, mode: str) -> None:
         ("completion", "def add_up(xs):\n    return sum(xs)\nadd = add_up\n", "function", "function"),
     ],
 )
-def test_location_says_where_the_code_was_and_reading_which_won(
-    mode: str, raw: str, how: str, reading: str
-) -> None:
+def test_location_says_where_the_code_was_and_reading_which_won(mode: str, raw: str, how: str, reading: str) -> None:
     result = extract(ADD, raw, mode)
     assert (result.location, result.reading, result.version) == (how, reading, VERSION)
     run(result.program)

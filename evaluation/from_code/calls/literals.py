@@ -80,13 +80,21 @@ def _format_tree(tree: Any) -> str:
         return _format_tree(body[1])
     if tag == "object":
         content = [_format_tree(part) for part in [body[1]] if part]
-        content += [f"{key}={_format_tree(part)}" for key, part in body[2]]
+        content += [f"{key}={_format_tree(part)}" for key, part in body[2] if not _is_method_of_shown(part)]
         return f"<{_drop_module(body[0])} {' '.join(content)}>"
     if tag == "member":
         return f"{_drop_module(body[0])}.{body[1]}"
     if tag == "method":
         return f"{_format_tree(body[0])}.{body[1]}"
     return "..." if tag == "ref" else _drop_module(str(body))
+
+
+def _is_method_of_shown(tree: Any) -> bool:
+    """Whether it is a method of an object that is shown in full elsewhere: `_add = _items.append` says nothing new."""
+    match tree:
+        case {"method": [{"ref": _}, _]}:
+            return True
+    return False
 
 
 def _drop_module(name: str) -> str:
