@@ -145,7 +145,7 @@ def _to_task(row: dict[str, Any]) -> Task:
 
 def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
     sandbox, node = work.sandbox, function.node
-    if function.is_wrapped:
+    if function.has_unknown_decorator:
         raise ExcludedError("has a decorator that may change what its callers see")
     program = place_function(function, work.sources)
     examples = list_docstring_examples(function)

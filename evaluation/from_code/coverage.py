@@ -9,7 +9,7 @@ from typing import Any
 
 from evaluation.from_code.build import TaskResult
 from evaluation.from_code.reasons import find_remedy
-from evaluation.from_code.source.find import ProjectFunction, count_code_lines
+from evaluation.from_code.source.find import ProjectFunction, count_lines_without_docstring
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def compute_coverage(
     functions: Sequence[ProjectFunction], called: Collection[str], made: Sequence[TaskResult]
 ) -> Coverage:
     """The coverage of a project by its tasks."""
-    lines = {function.key: count_code_lines(function.node) for function in functions}
+    lines = {function.key: count_lines_without_docstring(function.node) for function in functions}
     tasks = {each.key for each in made if each.row is not None}
     reasons = Counter(each.reason for each in made if each.row is None)
     covered = tasks & set(called)

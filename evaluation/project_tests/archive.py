@@ -56,7 +56,7 @@ def unpack(content: bytes, sha256: str) -> dict[str, bytes]:
                 opened = tar.extractfile(entry) if entry.isreg() else None
                 if opened is None or not is_relative(entry.name):
                     raise ArchiveError(
-                        f"the archive {sha256[:16]} holds something other than files: {entry.name[:100]}"
+                        f"the archive {sha256[:16]} holds something other than files inside its folder: {entry.name[:100]}"
                     )
                 files[entry.name] = opened.read()
     except (OSError, EOFError, tarfile.TarError) as error:

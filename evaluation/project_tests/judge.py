@@ -34,11 +34,11 @@ VARIABLE_PREFIX = "BASSLINE_TESTS_"
 """Of the variables whose values a dataset does not hold. Without it, a dataset could name any secret of a worker's
 environment, and an answer could tell it in its traceback."""
 _SCRATCH_BYTES = 64 * 2**20
-_KEPT = 2
+_MAX_PROJECTS = 2
 """Projects whose zygotes are kept; each is a process of some tens of megabytes."""
 
 
-class _Project:
+class _StagedProject:
     """The files of a project and its packages as folders, and idle zygotes that have them."""
 
     def __init__(self, sandbox: Sandbox, folder: str, packages: str) -> None:
@@ -91,7 +91,7 @@ class ProjectJudge:
         self.sandbox = sandbox
         self.archives = archives
         self._lock = threading.Lock()
-        self._projects: OrderedDict[tuple[str, str], _Project] = OrderedDict()
+        self._projects: OrderedDict[tuple[str, str], _StagedProject] = OrderedDict()
 
     def judge(self, program: str, spec: ProjectTests, limits: Limits = LIMITS) -> SandboxResult:
         """The result of a program: `passed` only where every test of the spec was collected, ran and passed."""
@@ -167,7 +167,7 @@ class ProjectJudge:
             )
         return {name: value for name, value in environment.items() if value is not None}
 
-    def _load_project(self, spec: ProjectTests) -> _Project:
+    def _load_project(self, spec: ProjectTests) -> _StagedProject:
         key = spec.project, spec.installed
         with self._lock:
             if key not in self._projects:
@@ -175,9 +175,9 @@ class ProjectJudge:
                     self._stage_archive(kind, sha256)
                     for kind, sha256 in zip(("project", "installed"), key, strict=True)
                 ]
-                self._projects[key] = _Project(self.sandbox, *folders)
+                self._projects[key] = _StagedProject(self.sandbox, *folders)
             self._projects.move_to_end(key)
-            while len(self._projects) > _KEPT:
+            while len(self._projects) > _MAX_PROJECTS:
                 self._projects.popitem(last=False)[1].close()
             return self._projects[key]
 

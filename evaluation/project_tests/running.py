@@ -196,7 +196,7 @@ def _read_frames(frames: list[dict[str, Any]], secret: str, reports: _Reports) -
             return _build_result(Status.SYNTAX_ERROR, str(frame["syntax"]))
         if "not_collected" in frame:
             text = str(frame.get("text", ""))
-            detail = f"{frame['not_collected']} cannot be imported: {_get_last_line(text)}"
+            detail = f"{frame['not_collected']} cannot be imported: {_find_error_line(text)}"
             return _build_result(Status.EXCEPTION, detail, text)
         if "broken" in frame:
             return _describe_crash(f"pytest was ended by {frame['broken']}")
@@ -237,9 +237,9 @@ def _describe_crash(detail: str, text: str = "") -> SandboxResult:
 
 
 def _describe_failed_test(test: str, text: str) -> SandboxResult:
-    last = _get_last_line(text)
-    kind = Status.WRONG_ANSWER if _is_assertion(text) or not text else _parse_status(last)
-    return _build_result(kind, f"{test}: {last or 'it was skipped'}", text)
+    error = _find_error_line(text)
+    kind = Status.WRONG_ANSWER if _is_assertion(text) or not text else _parse_status(error)
+    return _build_result(kind, f"{test}: {error or 'it was skipped'}", text)
 
 
 def _explain_end(frames: Sequence[dict[str, Any]], folder: str) -> tuple[str, str]:
@@ -278,7 +278,7 @@ def _is_assertion(text: str) -> bool:
     return text.endswith(_DOCTEST_FAILED) or any(line.startswith(kinds) for line in said)
 
 
-def _get_last_line(text: str) -> str:
+def _find_error_line(text: str) -> str:
     lines = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
     if text.endswith(_DOCTEST_FAILED) and (example := text.rfind("\nExpected")) >= 0:
         return " ".join(text[example:].rpartition("\n\n")[0].split())[:300]

@@ -49,7 +49,7 @@ def splice(source: str, qualified: str, line: int, program: str) -> Spliced | No
     if answer is None or found is None:
         return None
     owner, function = found
-    new = _add_docstring(_unwrap_function(function), original)
+    new = _restore_docstring(_unwrap_function(function), original)
     lines = source.splitlines(keepends=True)
     margin = " " * original.col_offset
     helpers: list[ast.stmt] = []
@@ -89,15 +89,15 @@ def _end_last_line(lines: Sequence[str]) -> list[str]:
 def iterate_functions(source: str) -> Iterator[tuple[str, Function]]:
     """The functions of a module, with the names of their classes before their own."""
 
-    def inside(node: ast.stmt | ast.Module, prefix: str) -> Iterator[tuple[str, Function]]:
+    def iterate_functions_inside(node: ast.stmt | ast.Module, prefix: str) -> Iterator[tuple[str, Function]]:
         for each in _iterate_inside(node):
             if isinstance(each, Function):
                 yield prefix + each.name, each
             elif isinstance(each, ast.ClassDef):
-                yield from inside(each, f"{prefix}{each.name}.")
+                yield from iterate_functions_inside(each, f"{prefix}{each.name}.")
 
     tree = parse(source)
-    yield from () if tree is None else inside(tree, "")
+    yield from () if tree is None else iterate_functions_inside(tree, "")
 
 
 def _find_at_line(tree: ast.Module | None, name: str, line: int) -> Function | None:
@@ -126,7 +126,7 @@ def _find_definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | Non
 
 
 def _is_stub(function: Function) -> bool:
-    """Whether a method has only its docstring, as in the prompt: an answer may stand beside its class."""
+    """Whether a method has nothing but its docstring or `...`, as in the prompt: an answer may stand beside its class."""
     return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
 
 
@@ -151,7 +151,7 @@ def _unwrap_function(function: Function) -> Function:
     return function
 
 
-def _add_docstring(function: Function, original: Function) -> Function:
+def _restore_docstring(function: Function, original: Function) -> Function:
     """The function with the original's docstring: its examples may be tests, which no answer may change or lose."""
     if ast.get_docstring(function) == ast.get_docstring(original):
         return function

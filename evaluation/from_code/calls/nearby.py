@@ -42,6 +42,8 @@ UNLIKELY = (
 hurried writer forgets."""
 ArgumentPlace = int | str
 """The number of a positional argument, or the name of another."""
+_CONTENT = ""
+"""The items of an object of a class derived from list or dict, among its attributes."""
 _Call = tuple[tuple[Any, ...], dict[str, Any]]
 _Change = tuple[ArgumentPlace, str, _Call]
 """The argument that differs from a recorded call's, the kind of the change, and the changed call."""
@@ -166,7 +168,7 @@ def _get_argument(call: _Call, place: ArgumentPlace) -> Any:
 
 def _write(value: Any) -> str | None:
     try:
-        return values.write(value)
+        return values.serialize(value)
     except values.UnwritableError:
         return None
 
@@ -335,15 +337,16 @@ def _change_slice(start: Any, stop: Any, step: Any) -> Iterator[list[Any]]:
 
 
 def _change_object(value: OpaqueObject, alike: Sequence[OpaqueObject]) -> Iterator[tuple[str, OpaqueObject]]:
-    """The object with another value of one attribute, where objects of its class were seen to differ in it alone."""
+    """The object with another value of one attribute, where objects of its class were seen to differ in it alone, and
+    not in their items either."""
     name, content, attributes = value.tree["object"]
     others = [other.tree["object"] for other in alike if "object" in other.tree]
-    states = [dict(state) for kind, _, state in others if kind == name]
+    states = [{_CONTENT: items, **dict(state)} for kind, items, state in others if kind == name]
     match content:
         case [first, [{"tuple": [key, part]}, *rest]] if part is not None:  # of a class derived from dict
             yield "none item", OpaqueObject({"object": [name, [first, [{"tuple": [key, None]}, *rest]], attributes]})
-    own = dict(attributes)
-    for changed, tree in own.items():
+    own = {_CONTENT: content, **dict(attributes)}
+    for changed, tree in dict(attributes).items():
         apart = [state[changed] for state in states if state.keys() == own.keys() and state[changed] != tree]
         if not _varies_alone(changed, states):
             continue

@@ -129,7 +129,7 @@ def _parse_call(row: dict[str, Any]) -> RecordedCall | None:
             row["call"], compute_digest(row["call"]), row["shape"],
             row.get("returned"), tuple(row.get("raised", ())), row.get("after"), row.get("iterator", ""),
         )  # fmt: skip
-        values_are_ours = all(values.write(values.read_plain(text)) == text for text in _list_texts(call))
+        values_are_ours = all(values.serialize(values.read_plain(text)) == text for text in _list_texts(call))
     except (ValueError, TypeError, KeyError, RecursionError, values.UnwritableError):
         return None
     names_are_texts = all(isinstance(name, str) for name in (call.shape, call.iterator, *call.raised))

@@ -170,7 +170,7 @@ class PlacedAnswer:
         arguments and result."""
         try:
             args, kwargs = values.read(text)
-            if compare_rebuilt and values.write((args, kwargs)) != text:
+            if compare_rebuilt and values.serialize((args, kwargs)) != text:
                 return {"refused": "is not the same when it is rebuilt"}, ()
         except (ValueError, values.UnwritableError, ImportError) as reason:
             return {"refused": f"cannot be rebuilt: {reason}"}, ()
@@ -195,8 +195,8 @@ class PlacedAnswer:
         try:
             if "iterator" in row and len(result) > MAX_ITEMS:
                 raise values.UnwritableError("too large")
-            row["returned"] = values.write(result)
-            after = values.write((args, kwargs))
+            row["returned"] = values.serialize(result)
+            after = values.serialize((args, kwargs))
         except values.UnwritableError as reason:
             return {"refused": str(reason), "iterator": "iterator" in row}, ()
         if after != text:
@@ -343,7 +343,7 @@ class ExpectedCase:
 
 
 def _write_tree(tree: Any) -> str:
-    """The text of a tree, as `values.write` writes it."""
+    """The text of a tree, as `values.serialize` writes it."""
     return json.dumps(tree, separators=(",", ":"))
 
 

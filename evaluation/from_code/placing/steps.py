@@ -21,7 +21,7 @@ MUTANT_CPU_S = 2.0
 _AGAIN_S = 0.5
 """Until CallStopped is raised again where a mutant caught it."""
 _OURS = frozenset(
-    each.__code__.co_filename for each in (values.write, objects.resolve_name, read_views, json.loads, json.dumps,
+    each.__code__.co_filename for each in (values.serialize, objects.resolve_name, read_views, json.loads, json.dumps,
                                            json.JSONDecoder.decode, json.JSONEncoder.encode)
 )  # fmt: skip
 """Files of the code that reads and writes views."""

@@ -103,7 +103,7 @@ def _read_all(
 
 
 def _write(read: ViewReader, value: Any) -> Any:
-    return json.loads(values.write(read(value)))
+    return json.loads(values.serialize(read(value)))
 
 
 @functools.cache
@@ -171,7 +171,7 @@ def _get_attributes(value: Any) -> dict[str, Any]:
 def _write_small(value: Any) -> str:
     """The text of an object, "" for a large one."""
     try:
-        text = values.write(value)
+        text = values.serialize(value)
     except values.UnwritableError:
         return ""
     return text if len(text) <= MAX_COPIED_CHARS else ""
@@ -188,7 +188,7 @@ def _describe_unchanged(
         on_read("")  # on_read named these already
         views += _read_after(copied, readers[MAX_VIEWS:])
         on_read("()")
-        found = json.loads(values.write(views))
+        found = json.loads(values.serialize(views))
     except Exception:  # it cannot be written or rebuilt: a method says so
         return None
     return found if all(_is_flat(tree) for _, tree in found) else None
@@ -218,8 +218,8 @@ def _call_method(name: str, readers: list[tuple[str, ViewReader]], unchanged: li
     copied = values.read(text)
     result = getattr(copied, name)()
     if unchanged is not None and _write_small(copied) == text:
-        return [json.loads(values.write(result)), *unchanged]
-    return json.loads(values.write([result, *_read_after(copied, readers)]))
+        return [json.loads(values.serialize(result)), *unchanged]
+    return json.loads(values.serialize([result, *_read_after(copied, readers)]))
 
 
 def _read_items(value: Any) -> Any:

@@ -87,7 +87,8 @@ def choose_tests(
         if len(survivors) <= allowed and passes(mutant.source):
             survivors.append(mutant)
     if len(survivors) > allowed:
-        raise ExcludedError("has tests that miss more than a fifth of its mutants", f"{len(tests)} tests")
+        missed = "a mutant" if all_killed else "more than a fifth of its mutants"
+        raise ExcludedError(f"has tests that miss {missed}", f"{len(tests)} tests")
     for text in empty:
         if passes(text):
             raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
@@ -120,8 +121,9 @@ def _count_allowed_survivors(judged: int) -> int:
 def choose_affordable_tests(
     judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction
 ) -> tuple[list[str], bool]:
-    """MAX_TESTS tests that the original passes together, or FEW_TESTS where those take too long; and whether they
-    write. Raises ExcludedError where it passes none, or these take too long as well."""
+    """At most MAX_TESTS tests that the original passes together, or at most FEW_TESTS where those take too long; and
+    whether they write. Raises ExcludedError where it passes none or does not pass them each time, or where these take
+    too long as well."""
     try:
         return _choose_passing(judge, spec, function, choose_varied_tests(spec.tests, MAX_TESTS))
     except ExcludedError as error:

@@ -24,7 +24,8 @@ _STANDARD = re.compile(r"/lib(64)?/python[0-9.]+/(?!(site|dist)-packages/)")
 class CallsByTest:
     """`tests`: the number of calls of each function by pytest's id of the test, "" outside of tests. `files` are the
     files of all modules that the tests imported, without the standard library's, `path` the folders of installed
-    packages, `ended` the tests that took too long, `options` pytest's for the sandbox, `python` its version."""
+    packages, `ended` the tests that took too long, `options` pytest's for the sandbox, `python` the version of
+    the interpreter."""
 
     tests: dict[str, dict[str, int]] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)

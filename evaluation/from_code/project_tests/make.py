@@ -70,9 +70,10 @@ def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunctio
 
 
 def _list_recorded_cases(work: BuildContext, function: ProjectFunction) -> list[Case]:
-    """The recorded calls, some become examples, none judges: those that do in the sandbox what the tests saw them do,
-    with the branches that they take; all where it cannot make them. None has an address or the present date in it."""
-    calls = [] if function.is_wrapped else work.recording.calls.get(function.key, [])
+    """The recorded calls, of which some become examples and none judges: those that do in the sandbox what they did in
+    the tests, with the branches that they take; none where two runs in the sandbox differ; all as recorded where the
+    sandbox cannot make them. None has an address or the present date in it."""
+    calls = [] if function.has_unknown_decorator else work.recording.calls.get(function.key, [])
     calls = [call for call in calls if not call.iterator]
     try:
         cases = repeat_calls(work.sandbox, place_function(function, work.sources), calls, max_different=1.0)[0]

@@ -123,7 +123,9 @@ def _find_enough_memory(judge: ProjectJudge, source: str, spec: ProjectTests, pa
 
 def _group_tests(tests: Sequence[str], covering: CallsByTest) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The tests to run, by file, and why the others are not run."""
-    not_run = dict.fromkeys(covering.ended, "it was ended while it was recorded: it waits without end")
+    not_run = dict.fromkeys(
+        covering.ended, "it was ended while it was recorded: it waits without end, or needs too long"
+    )
     outside = [test for test in tests if test.startswith("../")]
     not_run |= dict.fromkeys(outside, "it lies outside the project's folder: give the folder above both")
     by_file: dict[str, list[str]] = {}

@@ -48,7 +48,7 @@ MAX_FILE_BYTES = 64 * 2**20
 _here = _thread._local()
 """`busy` while the recorder works in this thread: it calls functions of the standard library, which may be recorded."""
 Entry = Callable[..., "_RunningCall | None"]
-_open: dict[int, Any] = {}
+_open_files: dict[int, Any] = {}
 _functions: dict[str, _RecordedFunction] = {}
 _folder = ""
 _repeated: dict[str, frozenset[str]] | None = None
@@ -86,27 +86,31 @@ class _RunningCall:
         self.function, self.args, self.kwargs, self.before, self.digest = function, args, kwargs, before, digest
         self.shape = describe_shape(args, kwargs)
 
-    def returned(self, value: Any) -> None:
+    def record_return(self, value: Any) -> None:
         """Records the end of the call."""
-        _report_quietly(self._returned, value)
+        _report_quietly(self._record_return, value)
 
-    def iterates(self) -> None:
+    def record_generator(self) -> None:
         """Records a call of a generator function, at the start of its body."""
         _report_quietly(self._end, lambda: {"iterator": "generator"}, "")
 
-    def raised(self, error: BaseException) -> None:
+    def record_exception(self, error: BaseException) -> None:
         """Records the exception that ended the call."""
         names = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
         _report_quietly(self._end, lambda: {"raised": names}, names[0])
 
-    def _returned(self, value: Any) -> None:
+    def _record_return(self, value: Any) -> None:
+        if hasattr(type(value), "__next__") or hasattr(type(value), "__anext__"):
+            self._end(lambda: {"iterator": type(value).__name__}, "")
+        else:
+            self._end(lambda: {"returned": self._serialize_result(value)}, "")
+
+    def _serialize_result(self, value: Any) -> str:
         try:
-            if hasattr(type(value), "__next__") or hasattr(type(value), "__anext__"):
-                self._end(lambda: {"iterator": type(value).__name__}, "")
-            else:
-                self._end(lambda: {"returned": values.write(value)}, "")
+            return values.serialize(value)
         except values.UnwritableError:
             self.function.note_unwritable(value)
+            raise
 
     def _end(self, describe_outcome: Callable[[], dict[str, Any]], exception: str) -> None:
         function, digest = self.function, self.digest
@@ -115,9 +119,9 @@ class _RunningCall:
             groups.append(("raised " + exception, MAX_CALLS_OF_A_KIND))
         if digest in function.kept or not any(function.has_place_for(digest, group, size) for group, size in groups):
             return
-        outcome = describe_outcome()  # before the call takes a place: a result may be one that cannot be written
+        # before the call takes a place: its result or changed arguments may be some that cannot be written
+        outcome, after = describe_outcome(), values.serialize((self.args, self.kwargs))
         function.keep(digest, groups)
-        after = values.write((self.args, self.kwargs))
         line = {"function": function.key, "call": self.before, "digest": digest, "shape": self.shape, **outcome}
         if after != self.before:
             line["after"] = after
@@ -175,7 +179,7 @@ class _RecordedFunction:
                 self.defaults = _find_defaults(sys._getframe(1), self.key)
             args, kwargs = self.split_arguments(named, rest, only, extra)
             try:
-                before, parts = values.write_counted((args, kwargs))
+                before, parts = values.serialize_counted((args, kwargs))
             except values.UnwritableError as error:
                 self.parts_refused += max(error.parts, _PARTS_OF_REFUSED)
                 if error.parts > _PARTS_OF_REFUSED and self.parts_refused > _PARTS_BEFORE_SKIPPING:
@@ -234,7 +238,7 @@ class _RecordedFunction:
                     heapq.heapreplace(heap, (-int(digest, 16), digest))
 
     def note_unwritable(self, value: Any) -> None:
-        """Notes once for each type that a result cannot be written."""
+        """Notes that results of this type cannot be written: once for a type, and for four types at most."""
         kind = type(value).__name__
         if kind not in self.refused and len(self.refused) < 4:
             self.refused.add(kind)
@@ -303,11 +307,11 @@ def _describe_kind(value: Any) -> str:
 
 def _write(line: dict[str, Any]) -> None:
     pid = os.getpid()
-    if pid not in _open:  # after a fork, the file of the parent stays the parent's
+    if pid not in _open_files:  # after a fork, the file of the parent stays the parent's
         name = f"calls-{pid}-{time.monotonic_ns()}.jsonl"
-        _open.clear()
-        _open[pid] = [os.open(f"{_folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 0]
+        _open_files.clear()
+        _open_files[pid] = [os.open(f"{_folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 0]
     content = (json.dumps(line) + "\n").encode()
-    _open[pid][1] += len(content)
-    if _open[pid][1] <= MAX_FILE_BYTES:
-        os.write(_open[pid][0], content)
+    _open_files[pid][1] += len(content)
+    if _open_files[pid][1] <= MAX_FILE_BYTES:
+        os.write(_open_files[pid][0], content)

@@ -108,7 +108,8 @@ def _iterate_functions(owner: Any) -> Iterator[types.FunctionType]:
 
 
 class _Finder:
-    """Finds modules as the import system does, and replaces the loader of those that have chosen functions."""
+    """Finds modules as the import system does, and replaces the loader of those with functions to record or to count.
+    Registers the plugin for pytest before `_pytest` is imported."""
 
     def __init__(self, targets: dict[str, Any]) -> None:
         self._targets = targets
@@ -176,13 +177,13 @@ def _instrument_function(node: Any, key: str, inputs_only: bool) -> None:
     ]
     if inputs_only:  # a generator: to read its items here would change what its caller sees
         start.append(
-            _guard_recorded(ast.Expr(ast.Call(ast.Attribute(_make_name(CALL), "iterates", ast.Load()), [], [])))
+            _guard_recorded(ast.Expr(ast.Call(ast.Attribute(_make_name(CALL), "record_generator", ast.Load()), [], [])))
         )
         node.body = [*docstring, *(ast.copy_location(statement, place) for statement in start), *body]
         return
-    report = _guard_recorded(_make_report("raised", _make_name("__bassline_error__")))
+    report = _guard_recorded(_make_report("record_exception", _make_name("__bassline_error__")))
     handler = ast.ExceptHandler(_make_name("BaseException"), "__bassline_error__", [report, ast.Raise()])
-    end = _guard_recorded(_make_report("returned", ast.Constant(None)))
+    end = _guard_recorded(_make_report("record_return", ast.Constant(None)))
     returns = _Returns()
     inner = returns.visit_all(body)
     attempt = ast.Try([*inner, end], [handler], [], [])
@@ -193,7 +194,7 @@ class _Returns(ast.NodeTransformer):
     """Lets each `return` of the function itself report its value; the returns of nested functions stay."""
 
     def visit_all(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """The statements of a body."""
+        """Let the returns in these statements report; return the new statements."""
         module = ast.Module(body, [])
         self.generic_visit(module)
         return module.body
@@ -201,7 +202,7 @@ class _Returns(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
         value = node.value or ast.Constant(None)
         result = ast.Assign([ast.Name(RESULT, ast.Store())], value)
-        report = _guard_recorded(_make_report("returned", _make_name(RESULT)))
+        report = _guard_recorded(_make_report("record_return", _make_name(RESULT)))
         return [ast.copy_location(each, node) for each in (result, report, ast.Return(_make_name(RESULT)))]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:

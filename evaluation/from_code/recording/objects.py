@@ -28,13 +28,14 @@ class UnwritableObjectError(Exception):
 
 
 def _build_reader(kind: Any, *names: str) -> Callable[[Any], tuple[Any, ...]]:
-    """Reads attributes of a builtin type by its own descriptors: a subclass may have others of these names."""
+    """A function that reads these attributes by the builtin type's own descriptors: a subclass may have others of these
+    names."""
     descriptors = [getattr(kind, name) for name in names]
     return lambda value: tuple(descriptor.__get__(value) for descriptor in descriptors)
 
 
 def _build_clock_reader(kind: Any, *date_names: str) -> Callable[[Any], tuple[Any, ...]]:
-    """Reads a time of day. Raises UnwritableObjectError for the second of two equal ones (`fold`)."""
+    """A function that reads a time of day and raises UnwritableObjectError for the second of two equal ones (`fold`)."""
     read = _build_reader(kind, *date_names, "hour", "minute", "second", "microsecond", "tzinfo")
 
     def read_clock(value: Any) -> tuple[Any, ...]:
@@ -102,7 +103,8 @@ _EXACT = (slice, functools.partial, re.Pattern, types.MappingProxyType, datetime
 def write_by_name(value: Any) -> str | None:
     """The text of a value that is found by a name, None for another.
 
-    Raises UnwritableObjectError for a class, function or module that its name does not lead to.
+    Raises UnwritableObjectError for a class, function, module or enum member that its name does not lead to, and for an
+    `object()` that no module names.
     """
     kind: Any = type(value)
     found = _classify_by_name(kind)
@@ -169,7 +171,7 @@ def _find_other_name(value: type, module: Any) -> str:
 
 
 def _find_sentinel_name(value: Any) -> str:
-    """The name of a module's sentinel, `missing = object()`: the first one in the order of the names."""
+    """The name of a module's sentinel, `missing = object()`, in the first module, by name, that has one."""
     known = _sentinels.get(id(value))
     if known is None and len(_sentinels) < _MAX_SENTINELS:
         known = _sentinels[id(value)] = (

@@ -1,4 +1,4 @@
-"""Notes which functions of the project each test called, and which installed modules the tests needed.
+"""Notes which functions of the project each test called, and which modules were imported.
 
 Every function counts a call when its body starts. What one test called is written when it ends, so that
 tests which end their process lose only themselves. The plugin for pytest says which test runs.
@@ -45,10 +45,10 @@ def start_noting(folder: str, functions: dict[str, list[Any]], at_end: dict[str,
     _folder, _at_end = folder, at_end
     _project = _rootdir = _find_project(functions)
     _keys.update(functions)
-    _test = _relative_to_project(
+    _test = _make_relative_to_project(
         os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
     )  # which started this process
-    atexit.register(_at_exit)
+    atexit.register(_write_at_exit)
     os.register_at_fork(after_in_child=_reset_counters)
 
 
@@ -72,7 +72,7 @@ def note_session(rootdir: str, arguments: list[str], inifile: str, settings: dic
     _append({"pytest": arguments, "settings": settings if outside else {}})
 
 
-def _relative_to_project(test: str) -> str:
+def _make_relative_to_project(test: str) -> str:
     """The id of a test relative to the project's folder."""
     if not test or _rootdir == _project:
         return test
@@ -86,7 +86,7 @@ def is_noted(path: str) -> bool:
 
 
 def add_counters(tree: ast.Module, path: str) -> ast.Module:
-    """The tree of a module whose functions report their keys; changed in place."""
+    """The tree of a module whose functions count their calls; changed in place."""
     keys = dict(_keys.get(os.path.realpath(path), ()))
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno in keys:
@@ -99,7 +99,7 @@ def add_counters(tree: ast.Module, path: str) -> ast.Module:
 
 def note_ended(test: str) -> None:
     """Notes that a test was ended as it waited or took too long."""
-    _append({"ended": _relative_to_project(test)})
+    _append({"ended": _make_relative_to_project(test)})
 
 
 def note_test(test: str) -> None:
@@ -107,7 +107,7 @@ def note_test(test: str) -> None:
     global _test  # noqa: PLW0603
     try:
         _write_counts()
-        _test = _relative_to_project(test)
+        _test = _make_relative_to_project(test)
     except Exception:
         return
 
@@ -158,7 +158,7 @@ def _append(row: dict[str, Any]) -> None:
         os.write(_files[pid][0], content)
 
 
-def _at_exit() -> None:
+def _write_at_exit() -> None:
     try:
         _write_counts()
         modules = list(sys.modules.values())

@@ -6,8 +6,9 @@ through the descriptors of Python itself. Nothing here runs code of the project,
 likes. An object that occurs twice is written once, with a number, and then referred to. The text of a value is always
 the same, so equal texts mean equal values.
 
-`read` rebuilds the objects, where their classes exist; `read_plain` keeps them as `OpaqueObject` texts.
-`write_plain` writes plain data alone.
+`read` rebuilds the objects, where their classes exist; `read_plain` keeps each as an `OpaqueObject` with
+its tree.
+`serialize_plain` writes plain data alone.
 """
 
 from __future__ import annotations
@@ -34,28 +35,28 @@ class UnwritableError(Exception):
 
 
 class OpaqueObject:
-    """An object as `read_plain` returns it: its tree, which `write` writes back unchanged."""
+    """An object as `read_plain` returns it: its tree, which `serialize` writes back unchanged."""
 
     def __init__(self, tree: Any) -> None:
         self.tree = tree
 
 
-def write(value: Any) -> str:
+def serialize(value: Any) -> str:
     """The text of a value. Raises UnwritableError."""
-    return write_counted(value)[0]
+    return serialize_counted(value)[0]
 
 
-def write_plain(value: Any) -> str:
+def serialize_plain(value: Any) -> str:
     """The text of plain data, without identity: what occurs twice is written twice. Raises UnwritableError."""
-    return write_counted(value, plain=True)[0]
+    return serialize_counted(value, plain=True)[0]
 
 
-def write_counted(value: Any, plain: bool = False) -> tuple[str, int]:
+def serialize_counted(value: Any, plain: bool = False) -> tuple[str, int]:
     """The text of a value and the number of its parts. Raises UnwritableError."""
     writer = _Writer(plain)
     try:
         writer.write(value)
-        text = writer.text()
+        text = writer.build_text()
         if len(text) > 4 * MAX_CHARS:
             raise UnwritableError("too large")
     except (UnwritableError, objects.UnwritableObjectError) as error:
@@ -65,7 +66,7 @@ def write_counted(value: Any, plain: bool = False) -> tuple[str, int]:
 
 def read(text: str) -> Any:
     """The value of a text, objects rebuilt from their classes. Raises ValueError for a text that is not one of
-    `write`, or cannot be rebuilt; or ImportError."""
+    `serialize`, or cannot be rebuilt; or ImportError."""
     try:
         reader = objects.ObjectReader(_build_plain)
         value = reader.build_value(json.loads(text))
@@ -78,16 +79,16 @@ def read(text: str) -> Any:
 
 
 def read_plain(text: str) -> Any:
-    """The value of a text; what is not plain data is `OpaqueObject`. Raises ValueError for a text that `write` cannot
-    have written."""
+    """The value of a text; what is not plain data is `OpaqueObject`. Raises ValueError for a text that `serialize`
+    cannot have written."""
 
-    def value(tree: Any) -> Any:
+    def build(tree: Any) -> Any:
         if isinstance(tree, dict) and not tree.keys() <= _PLAIN_TAGS:
             return OpaqueObject(tree)
-        return _build_plain(tree, value)
+        return _build_plain(tree, build)
 
     try:
-        return value(json.loads(text))
+        return build(json.loads(text))
     except (TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"not a written value: {error}") from None
 
@@ -95,15 +96,15 @@ def read_plain(text: str) -> Any:
 def is_plain(text: str) -> bool:
     """Whether a text is plain data alone."""
 
-    def plain(tree: Any) -> bool:
+    def is_plain_tree(tree: Any) -> bool:
         if isinstance(tree, list):
-            return all(map(plain, tree))
+            return all(map(is_plain_tree, tree))
         if isinstance(tree, dict):
             ((tag, body),) = tree.items() if len(tree) == 1 else (("", None),)
-            return tag in _PLAIN_TAGS and plain(body)
+            return tag in _PLAIN_TAGS and is_plain_tree(body)
         return True
 
-    return plain(json.loads(text))
+    return is_plain_tree(json.loads(text))
 
 
 class _Writer:
@@ -122,10 +123,10 @@ class _Writer:
         self.depth = 0
         self.opaque = False
 
-    def text(self) -> str:
+    def build_text(self) -> str:
         """The text of what was written."""
         if self.refs:
-            if self.opaque:  # its numbers are another text's
+            if self.opaque:  # its tree has numbers of its own, from another text
                 raise UnwritableError("one object in two places")
             spans = sorted({self.spans[span] for _, span in self.refs})  # numbers are in the order of the text
             numbers = {span: number for number, span in enumerate(spans, 1)}
@@ -136,7 +137,8 @@ class _Writer:
         return "".join(self.out)
 
     def write(self, value: Any) -> None:
-        """Append the value as JSON: lists as lists, other types than JSON's as objects with one key."""
+        """Append the value as JSON: None, booleans, integers, strings and lists as they are, anything else as an object
+        with one key."""
         self.parts += 1
         if self.parts > MAX_PARTS or self.depth > MAX_DEPTH:
             raise UnwritableError("too large")

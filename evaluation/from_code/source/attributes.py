@@ -50,7 +50,8 @@ def find_attributes(node: ast.ClassDef) -> list[Attribute]:
 
 
 def format_attributes(attributes: list[Attribute], pad: str, title: str = "attributes") -> str:
-    """The attributes as a comment, a line for each."""
+    """The attributes as comment lines, one for each; the names of those after the first _MAX_ATTRIBUTES share a line,
+    which may be cut."""
     if not attributes:
         return ""
     lines = [f"{title}:", *(f"    {each}" for each in attributes[:_MAX_ATTRIBUTES])]

@@ -24,8 +24,8 @@ Context = Literal["function", "file", "repository"]
 CONTEXTS: tuple[Context, ...] = get_args(Context)
 MAX_CHARS = 16_000
 """Characters of a prompt; a small model reads them in a few seconds."""
-MAX_OF_PROJECT = 6_000
-"""Characters of what a prompt shows of other modules."""
+MAX_IMPORTED_CHARS = 6_000
+"""Characters of what a prompt shows of the project's other modules."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]")
 """A comment in one of a file's first two lines that names its encoding (PEP 263), also by chance."""
@@ -44,14 +44,14 @@ def build_prompt(
     `examples` and `called`, examples of what it calls, are shown as comments. A `function` context that does not fit
     is cut; a file is not. Raises ExcludedError for a prompt that is still too long.
     """
-    head = format_example_comments(function, examples, called) + read_signature(function)
+    head = format_example_comments(function, examples, called) + read_declaration(function)
     if context == "function":
-        imported = describe_imported(project, function, min(MAX_OF_PROJECT, (MAX_CHARS - len(head)) // 2))
+        imported = describe_imported(project, function, min(MAX_IMPORTED_CHARS, (MAX_CHARS - len(head)) // 2))
         text = imported + _build_function_context(project, function, MAX_CHARS - len(head) - len(imported)) + head
     else:
         text = _build_file_context(function, before) + head
         if context == "repository":
-            text = describe_imported(project, function, MAX_OF_PROJECT, far=True) + text
+            text = describe_imported(project, function, MAX_IMPORTED_CHARS, far=True) + text
     if any(map(_CODING.match, text.splitlines()[:2])):
         text = "#\n#\n" + text
     if len(text) > MAX_CHARS:
@@ -69,10 +69,10 @@ def format_example_comments(function: ProjectFunction, examples: Sequence[str], 
 def build_frame(function: ProjectFunction) -> str:
     """The shortest text in which the function's body stands where it stands in its file: classes and conditions around
     it, and its signature."""
-    return "".join(each.text for each in _list_headers(function)) + read_signature(function)
+    return "".join(each.text for each in _list_headers(function)) + read_declaration(function)
 
 
-def read_signature(function: ProjectFunction) -> str:
+def read_declaration(function: ProjectFunction) -> str:
     """Decorators, signature and docstring, as in the file."""
     return "".join(function.module.lines[function.first_line - 1 : function.solution_line - 1])
 
@@ -84,7 +84,8 @@ def read_solution(function: ProjectFunction) -> str:
 
 
 def _find_enclosing(function: ProjectFunction) -> list[tuple[ast.stmt, str]]:
-    """The statements around a function with the line that begins each: classes and conditions."""
+    """The classes and compound statements around a function, each with a line that opens a block like it: `if True:` for
+    `try` and `with`, `if not (...):` for `else`."""
     found: list[tuple[ast.stmt, str]] = []
     body = function.module.tree.body
     while True:
@@ -116,14 +117,15 @@ def _contains(node: ast.stmt, function: ProjectFunction) -> bool:
 def _list_headers(function: ProjectFunction, project: Project | None = None) -> Iterator[PromptPiece]:
     """The lines that open what is around a function; with a project, what its classes hold too."""
     for node, line in _find_enclosing(function):
-        yield PromptPiece(f"{function.module.indent_at(node.lineno)}{line}\n")
+        yield PromptPiece(f"{function.module.get_indent(node.lineno)}{line}\n")
         if project is not None and isinstance(node, ast.ClassDef):
             yield from outline_own_class(project, function.module, node, function)
 
 
 def _build_function_context(project: Project, function: ProjectFunction, room: int) -> str:
     """The imports that a function and its class use, the module's helpers, classes and constants that it names, and its
-    class: in full as far as there is room, then shortened, then what is nearest."""
+    class. All in full if there is room, else shortened; if even that does not fit, only what is named and what is nearest
+    in the file."""
     module = function.module
     names = _find_names(function.node)
     for node, _line in _find_enclosing(function):
@@ -177,7 +179,7 @@ def _find_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 
 def _build_file_context(function: ProjectFunction, before: int) -> str:
-    """The file's imports, then as many whole statements before the function as have `before` lines; statements of
+    """The file's imports, then the whole statements that start in the `before` lines before the function; statements of
     its class after the lines that open it."""
     module, around = function.module, _find_enclosing(function)
     first = max(1, function.first_line - before)
@@ -186,7 +188,7 @@ def _build_file_context(function: ProjectFunction, before: int) -> str:
         starts += [(find_first_line(each), depth) for body in walk_bodies(node) for each in body]
     in_range = [start for start in starts if first <= start[0] <= function.first_line]
     start, depth = min(in_range, default=(function.first_line, len(around)))
-    opened = "".join(f"{module.indent_at(node.lineno)}{line}\n" for node, line in around[:depth])
+    opened = "".join(f"{module.get_indent(node.lineno)}{line}\n" for node, line in around[:depth])
     imports = [
         "".join(module.lines[node.lineno - 1 : node.end_lineno])
         for node in module.tree.body

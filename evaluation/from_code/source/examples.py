@@ -54,7 +54,7 @@ def _parse_call(source: str, name: str) -> str | None:
             return None
         args = tuple(ast.literal_eval(each) for each in tree.args)
         kwargs = {each.arg: ast.literal_eval(each.value) for each in tree.keywords if each.arg is not None}
-        text = values.write((args, kwargs))
+        text = values.serialize((args, kwargs))
     except (SyntaxError, ValueError, RecursionError, TypeError, MemoryError, values.UnwritableError):
         return None
     starred = any(each.arg is None for each in tree.keywords)

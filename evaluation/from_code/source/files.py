@@ -24,7 +24,7 @@ _OF_TOOLS = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py"))
 def iterate_source_files(
     folder: Path, root: Path, skipped: dict[str, str], rules: IgnoreRules | None = None
 ) -> Iterator[Path]:
-    """The source files in a folder and below, by path.
+    """The source files in a folder and below: those of a folder by name, then those of its subfolders.
 
     What is skipped is added to `skipped` with the reason: a file, or a folder that holds Python files, by its path from
     `root`. Modules that git ignores by `rules` are source too, since a build makes some, but not local settings and

@@ -12,7 +12,7 @@ from evaluation.from_code.source.project import Module, Project
 
 MIN_LINES = 2
 MAX_LINES = 80
-_KEEPS_RESULTS = frozenset({
+_KNOWN_DECORATORS = frozenset({
     "property", "setter", "getter", "deleter", "cached_property", "staticmethod", "classmethod", "cache", "lru_cache",
     "contextmanager", "asynccontextmanager", "abstractmethod", "override", "final", "no_type_check", "singledispatch",
     "singledispatchmethod",
@@ -63,9 +63,9 @@ class ProjectFunction:
         return next((name for name in names if name in ("classmethod", "staticmethod")), "method")
 
     @property
-    def is_wrapped(self) -> bool:
+    def has_unknown_decorator(self) -> bool:
         """Whether it has a decorator that may change what callers see: recorded calls saw the function itself."""
-        return not {get_decorator_name(each) for each in self.node.decorator_list} <= _KEEPS_RESULTS
+        return not {get_decorator_name(each) for each in self.node.decorator_list} <= _KNOWN_DECORATORS
 
     @property
     def first_line(self) -> int:
@@ -75,7 +75,7 @@ class ProjectFunction:
     @property
     def indent(self) -> str:
         """The white space before its `def`."""
-        return self.module.indent_at(self.node.lineno)
+        return self.module.get_indent(self.node.lineno)
 
 
 def find_functions(project: Project) -> list[ProjectFunction]:
@@ -126,7 +126,7 @@ def _find_exclusion(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
         return "has no body of its own"
     if node.name == "__hash__":
         return "is a hash, which is right with any number that equal objects share"
-    lines = count_code_lines(node)
+    lines = count_lines_without_docstring(node)
     if lines < MIN_LINES:
         return f"has fewer than {MIN_LINES} lines without its docstring"
     if lines > MAX_LINES:
@@ -148,8 +148,8 @@ def _is_placeholder(node: ast.stmt) -> bool:
     return False
 
 
-def count_code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """The lines of a function without its docstring."""
+def count_lines_without_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The number of lines of a function, blank lines and comments included, without its docstring."""
     assert node.end_lineno is not None
     lines = node.end_lineno - node.lineno + 1
     if ast.get_docstring(node, clean=False) is not None:

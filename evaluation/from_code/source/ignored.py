@@ -25,12 +25,12 @@ class IgnoreRules(Protocol):
 
 
 def read_ignore_rules(root: Path) -> IgnoreRules:
-    """The rules of git for a folder inside a repository, else the folder's own .gitignore files."""
+    """The rules of git where it lists files of the folder, else those of the .gitignore files in it."""
     listed = _list_files(root)
-    return ListedFiles(root, listed) if listed else IgnoreFiles(root)
+    return GitListingRules(root, listed) if listed else GitignoreFileRules(root)
 
 
-class ListedFiles:
+class GitListingRules:
     """Ignores what git does not list: it knows nested ignore files, global excludes and what is tracked anyway."""
 
     def __init__(self, root: Path, listed: list[str]) -> None:
@@ -55,7 +55,7 @@ class ListedFiles:
                 path = path.parent
 
 
-class IgnoreFiles:
+class GitignoreFileRules:
     """Ignores what the .gitignore files of the folder and its subfolders name; the nearest file decides."""
 
     def __init__(self, root: Path) -> None:

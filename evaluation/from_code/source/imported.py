@@ -14,7 +14,7 @@ from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
 from evaluation.source import is_self, list_bound_names
 
 _MAX_IMPORTS = 4
-"""Modules that pass a name on before the one that defines it."""
+"""Modules to search for a name's definition: those that pass it on, and the one that defines it."""
 _MAX_CLASSES = 2
 """Classes that have a method; of more nobody can say which one is meant."""
 _MAX_CLASS_CHARS = 1_200

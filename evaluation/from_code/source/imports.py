@@ -16,7 +16,8 @@ _BODIES = ("body", "orelse", "finalbody")
 
 
 def format_imports(module: Module, names: set[str]) -> str:
-    """The import statements of a module that give one of these names, in order."""
+    """The import statements of a module that give one of these names, its `__future__` imports, and the flag of its
+    type-checking blocks, in order."""
     checked = [shown for node in module.tree.body if is_type_checking(node) and (shown := _keep_wanted(node, names))]
     of_checks = {n.id for node in checked for n in ast.walk(node.test) if isinstance(n, ast.Name)}  # type: ignore[attr-defined]
     lines: dict[str, None] = {}

@@ -62,7 +62,7 @@ def _hide_value(attribute: Attribute) -> Attribute:
 
 def shorten_statement(module: Module, node: ast.stmt) -> str:
     """A statement; of functions, classes and long ones what they declare; "" for one that shows nothing."""
-    space = module.indent_at(node.lineno)
+    space = module.get_indent(node.lineno)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         summary = _summarize(ast.get_docstring(node) or "")
         pad = read_inner_indent(module, node)
@@ -89,7 +89,7 @@ def read_source(module: Module, node: ast.stmt) -> str:
 
 def read_inner_indent(module: Module, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """The white space before the lines of a body."""
-    around, inner = module.indent_at(node.lineno), module.indent_at(node.body[0].lineno)
+    around, inner = module.get_indent(node.lineno), module.get_indent(node.body[0].lineno)
     return inner if len(inner) > len(around) else f"{around}    "
 
 
@@ -102,7 +102,7 @@ def find_first_line(node: ast.stmt) -> int:
 def shorten_class(module: Module, node: ast.ClassDef, methods: set[str]) -> str:
     """The outline of a class with these of its methods alone."""
     body = [each for each in node.body if not isinstance(each, _FUNCTIONS) or each.name in methods]
-    return _outline_class(module, node, module.indent_at(node.lineno), body)
+    return _outline_class(module, node, module.get_indent(node.lineno), body)
 
 
 def _outline_class(module: Module, node: ast.ClassDef, space: str, body: Sequence[ast.stmt]) -> str:

@@ -45,7 +45,8 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Module:
-    """One source file. `path` is relative to the root, absolute for installed ones; `name` is dotted."""
+    """One source file. `path` is relative to the project's root, absolute for a module that the project imports from an
+    installed package; `name` is dotted."""
 
     path: str
     name: str
@@ -64,7 +65,7 @@ class Module:
         """The lines of the source with their ends, as Python counts them: a form feed ends none."""
         return io.StringIO(self.source, newline="\n").readlines()
 
-    def indent_at(self, line: int) -> str:
+    def get_indent(self, line: int) -> str:
         """The white space that a line begins with; it may hold tabs."""
         text = self.lines[line - 1]
         return text[: len(text) - len(text.lstrip())]
@@ -77,7 +78,8 @@ class Project:
     name: str
     root: Path
     modules: dict[str, Module]  # by dotted name
-    unread: dict[str, str] = field(default_factory=dict)  # reasons for files that could not be read, by path
+    # reasons for source files that are not used, by path: unreadable, or with the module name of another
+    unread: dict[str, str] = field(default_factory=dict)
     # reasons for files and folders that are not its source, by path
     skipped: dict[str, str] = field(default_factory=dict)
     import_roots: tuple[Path, ...] = ()  # the folders from which the modules are imported

@@ -32,7 +32,8 @@ _READ_S = 120.0
 
 
 def unpack_project(data: bytes, name: str) -> dict[str, bytes]:
-    """The files of an archive by their paths in the project. A folder around all of them is left out.
+    """The files of an archive by their paths in the project. A folder around all of them is left out, unless it is
+    a package.
 
     Raises ProjectError, with one sentence, for an archive that is too large, cannot be read, or holds anything but
     files and folders below its own.
@@ -115,7 +116,7 @@ def write_project(files: Mapping[str, bytes], folder: Path) -> None:
             with target.open("xb") as file:
                 file.write(content)
     except OSError as error:
-        raise ProjectError(f"the archive holds a path that cannot be a file: {error.strerror}") from None
+        raise ProjectError(f"the project's files cannot be written: {error.strerror}") from None
 
 
 def check_sources(folder: Path) -> None:
@@ -132,7 +133,7 @@ def check_sources(folder: Path) -> None:
 
 
 def read_sources(folder: str) -> None:
-    """The process: reads a project and finds its functions."""
+    """What the process of `check_sources` does: read a project and find its functions."""
     try:
         find_functions(open_project(folder, sys.executable))
     except ProjectError:

@@ -33,7 +33,7 @@ def recorder(function):
         def candidate(*args, **kwargs):
             row = {{}}
             try:
-                row["call"] = values.write_plain((args, kwargs))
+                row["call"] = values.serialize_plain((args, kwargs))
             except values.UnwritableError as reason:
                 row["refused"] = str(reason)
             if len(calls) < {limit}:
@@ -44,7 +44,7 @@ def recorder(function):
                 row["raised"] = type(error).__name__
                 raise
             try:
-                row["returned"] = values.write_plain(result)
+                row["returned"] = values.serialize_plain(result)
             except values.UnwritableError as reason:
                 row["refused"] = str(reason)
             return result

@@ -11,7 +11,7 @@ from evaluation.from_code.recording import values
 
 
 def make_case(text: str) -> Case:
-    return Case(values.write(((text,), {})), text, CallOutcome(values.write(None)))
+    return Case(values.serialize(((text,), {})), text, CallOutcome(values.serialize(None)))
 
 
 def test_a_case_that_the_prompt_shows_is_run_against_all_mutants_even_where_many_are_shorter() -> None:

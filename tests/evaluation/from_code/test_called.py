@@ -42,8 +42,8 @@ class Other:
 
 
 def call(*args, returned):
-    text = values.write((args, {}))
-    return RecordedCall(text, compute_digest(text), "shape", values.write(returned))
+    text = values.serialize((args, {}))
+    return RecordedCall(text, compute_digest(text), "shape", values.serialize(returned))
 
 
 @pytest.fixture

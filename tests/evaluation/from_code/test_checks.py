@@ -25,8 +25,10 @@ FAULT = SandboxResult("sandbox_error", "no process could be started")
 
 
 def case(*args, returned=None, after=None):
-    outcome = CallOutcome(values.write(returned), (), None if after is None else values.write((after, {})), steps=3)
-    return Case(values.write((args, {})), "", outcome)
+    outcome = CallOutcome(
+        values.serialize(returned), (), None if after is None else values.serialize((after, {})), steps=3
+    )
+    return Case(values.serialize((args, {})), "", outcome)
 
 
 CASES = [case(1, 2, returned=3)]
@@ -127,7 +129,7 @@ def test_cases_that_a_body_without_content_passes_make_no_task(sandbox, body):
 
 
 def test_cases_that_only_raise_make_no_task(sandbox):
-    raising = Case(values.write(((1, 2), {})), "", CallOutcome(None, ("KeyError", "LookupError"), steps=3))
+    raising = Case(values.serialize(((1, 2), {})), "", CallOutcome(None, ("KeyError", "LookupError"), steps=3))
     trivial = list_trivial_variants(ast.parse(ADD).body[0], ["KeyError"], False)
     with pytest.raises(ExcludedError, match="a body without content would pass") as excluded:
         checks.refuse_trivial(sandbox, doing("raise KeyError"), [raising], trivial)
@@ -170,7 +172,7 @@ def test_an_answer_may_import_and_use_what_its_module_leaves_to_type_checkers(sa
 
 def test_the_message_of_an_exception_counts_where_the_docstring_quotes_it(sandbox):
     raised = CallOutcome(None, ("ValueError", "Exception"), steps=3, message="no items given")
-    given = [Case(values.write(((1, 2), {})), "", raised), case(1, 3, returned=4)]
+    given = [Case(values.serialize(((1, 2), {})), "", raised), case(1, 3, returned=4)]
     marked = checks.mark_promised(given, "Raises ValueError: no\n    items given.")
     assert [each.promised for each in marked] == [True, False]
     assert not any(each.promised for each in checks.mark_promised(given, "Raises ValueError."))

@@ -37,7 +37,7 @@ def values_of(source, names=frozenset()):
 
 def case(*args, returned=None, **fields):
     return replace(
-        Case(values.write((args, {})), repr(args), CallOutcome(values.write(returned)), "shape"), **fields
+        Case(values.serialize((args, {})), repr(args), CallOutcome(values.serialize(returned)), "shape"), **fields
     )  # fmt: skip
 
 

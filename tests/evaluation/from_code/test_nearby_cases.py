@@ -25,7 +25,7 @@ def name_size(count, short=False):
 def find(sandbox, source, *arguments, chosen=None):
     node = ast.parse(source).body[0]
     program = PlacedFunction(FunctionPlacement("m", False, node.name, "", "", form=VALUES), ast.unparse(node))
-    calls = [values.write(each if isinstance(each[0], tuple) else (each, {})) for each in arguments]
+    calls = [values.serialize(each if isinstance(each[0], tuple) else (each, {})) for each in arguments]
     outcomes = observe_all(sandbox, program, calls).outcomes
     cases = [Case(call, compute_digest(call), outcome) for call, outcome in zip(calls, outcomes, strict=True)]
     chosen = cases if chosen is None else cases[:chosen]

@@ -577,7 +577,7 @@ HOSTILE = {
     "a receiver that remembers": "self.things = self.__dict__.setdefault('kept', [])\n        return len(self.things)",
     "a state between calls": "Shelf.calls = getattr(Shelf, 'calls', 0) + 1\n        return Shelf.calls",
     "a patched writer": (
-        "import sys\n        sys.modules['evaluation.from_code.recording.values'].write = lambda *_: '1'\n"
+        "import sys\n        sys.modules['evaluation.from_code.recording.values'].serialize = lambda *_: '1'\n"
         "        return 1"
     ),
     "a patched comparison": (

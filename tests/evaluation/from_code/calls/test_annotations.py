@@ -18,7 +18,7 @@ def function(signature):
 
 
 def calls(*arguments, **named):
-    return [Case(values.write((args, named)), str(args), CallOutcome("null")) for args in arguments]
+    return [Case(values.serialize((args, named)), str(args), CallOutcome("null")) for args in arguments]
 
 
 def kept(signature, given, least=2):

@@ -19,9 +19,11 @@ NAN = float("nan")
 
 def case(*args, returned=None, raised=(), after=None, **kwargs):
     outcome = CallOutcome(
-        None if raised else values.write(returned), tuple(raised), None if after is None else values.write(after)
+        None if raised else values.serialize(returned),
+        tuple(raised),
+        None if after is None else values.serialize(after),
     )
-    return Case(values.write((args, kwargs)), "", outcome)
+    return Case(values.serialize((args, kwargs)), "", outcome)
 
 
 ACCEPTED = {

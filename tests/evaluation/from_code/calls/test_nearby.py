@@ -16,7 +16,7 @@ from evaluation.from_code.recording.values import OpaqueObject
 
 
 def case(*args, **kwargs):
-    call = values.write((args, kwargs))
+    call = values.serialize((args, kwargs))
     return Case(call, compute_digest(call), CallOutcome())
 
 
@@ -59,7 +59,7 @@ def test_a_default_by_keyword_alone_takes_no_place_among_the_positional_argument
 @pytest.mark.parametrize(("numbers", "is_likely"), [((5, -2), True), ((5, 2), False)])
 def test_signs_change_and_callers_mean_it_where_a_recorded_number_is_negative(numbers, is_likely):
     found = list_nearby(list(map(case, numbers)), ast.parse("def f(x): ...").body[0], 200)
-    assert found[values.write(((-5,), {}))].is_likely is is_likely
+    assert found[values.serialize(((-5,), {}))].is_likely is is_likely
 
 
 def test_characters_and_texts_of_the_source_are_tried_and_callers_seldom_mean_them():
@@ -206,7 +206,7 @@ def test_a_list_of_texts_is_tried_as_the_keys_of_a_dict():
 
 
 def test_slices_of_other_kinds_are_tried():
-    cuts = [values.read_plain(values.write(cut)) for cut in (slice(1, None), slice(3))]
+    cuts = [values.read_plain(values.serialize(cut)) for cut in (slice(1, None), slice(3))]
     found = [each.tree["object"][1] for each in first_arguments("def f(x): ...", *map(case, cuts))]
     assert {(1, 0, None), (1, None, -1), (None, 3, 2), (-2, 3, None)} <= set(map(tuple, found))
 
@@ -223,3 +223,9 @@ def test_an_item_of_a_dict_and_of_a_class_derived_from_it_is_tried_as_none():
     kinds = [OpaqueObject({"object": ["m:Table", [None, [{"tuple": [key, 1]}]], []]}) for key in "ab"]
     found = [each.tree["object"][1] for each in first_arguments("def f(self): ...", *map(case, kinds))]
     assert [None, [{"tuple": ["a", None]}]] in found
+
+
+def test_an_attribute_that_changes_with_the_items_keeps_its_value():
+    kinds = [OpaqueObject({"object": ["m:Table", [None, [{"tuple": [key, 1]}]], [["keys", [key]]]]}) for key in "ab"]
+    found = [each.tree["object"] for each in first_arguments("def f(self): ...", *map(case, kinds))]
+    assert all(content[1][0]["tuple"][0] == keys[0][1][0] for _, content, keys in found)

@@ -42,7 +42,7 @@ def outcomes_of(*arguments):
 
 
 def calls(*arguments):
-    return [values.write(((argument,), {})) for argument in arguments]
+    return [values.serialize(((argument,), {})) for argument in arguments]
 
 
 def test_results_exceptions_changed_arguments_and_items_of_iterators_are_observed(sandbox):

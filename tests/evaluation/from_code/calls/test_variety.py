@@ -11,8 +11,8 @@ from evaluation.from_code.recording import values
 
 
 def case(number, arcs=((0, 1),), returned=1, raised=()):
-    outcome = CallOutcome(None if raised else values.write(returned), raised, arcs=frozenset(arcs))
-    return Case(values.write(((number,), {})), f"{number:08}", outcome, "int")
+    outcome = CallOutcome(None if raised else values.serialize(returned), raised, arcs=frozenset(arcs))
+    return Case(values.serialize(((number,), {})), f"{number:08}", outcome, "int")
 
 
 COMMON = [case(i) for i in range(200)]

@@ -40,7 +40,7 @@ NOON = dt.datetime(2026, 5, 9, 12, 0)
     ],
 )
 def test_addresses_and_the_present_date_are_volatile(value):
-    assert is_volatile(values.write(value), NOON)
+    assert is_volatile(values.serialize(value), NOON)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_addresses_and_the_present_date_are_volatile(value):
     ],
 )  # fmt: skip
 def test_other_values_are_not(value):
-    assert not is_volatile(values.write(value), NOON)
+    assert not is_volatile(values.serialize(value), NOON)
 
 
 def case(*args, returned=None):
-    return Case(values.write((args, {})), "", CallOutcome(values.write(returned), (), None), True)
+    return Case(values.serialize((args, {})), "", CallOutcome(values.serialize(returned), (), None), True)
 
 
 def test_cases_with_them_are_dropped():
@@ -70,7 +70,12 @@ def test_recorded_calls_with_them_are_dropped_unless_a_function_has_no_others(tm
     rows = [("m.py:both:1", "x"), ("m.py:both:1", str(dt.date.today())), ("m.py:alone:2", str(dt.date.today()))]
     lines = [
         json.dumps(
-            {"function": key, "call": values.write(((number,), {})), "shape": "", "returned": values.write(text)}
+            {
+                "function": key,
+                "call": values.serialize(((number,), {})),
+                "shape": "",
+                "returned": values.serialize(text),
+            }
         )
         for number, (key, text) in enumerate(rows)
     ]

@@ -25,7 +25,7 @@ class Sorted(dict):
 
 
 def tree(value):
-    return json.loads(values.write(value))
+    return json.loads(values.serialize(value))
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,9 @@ def function(x):
 
 
 def again(value):
-    text = values.write(value)
+    text = values.serialize(value)
     back = values.read(text)
-    assert values.write(back) == text
+    assert values.serialize(back) == text
     return back
 
 
@@ -144,7 +144,7 @@ def test_a_subclass_runs_none_of_its_attributes_while_it_is_written(value, monke
 
 
 def test_a_value_that_this_version_of_python_cannot_rebuild_is_refused_alone():
-    text = values.write(Slotted()).replace("Slotted", "Unbuildable")
+    text = values.serialize(Slotted()).replace("Slotted", "Unbuildable")
     with pytest.raises(ValueError, match="a Unbuildable"):
         values.read(text)
 
@@ -163,7 +163,7 @@ class Zone(datetime.tzinfo):
 
 
 def test_a_class_under_another_name_than_its_own_comes_back():
-    text = values.write([DateTuple(2026, 11), DateTuple])
+    text = values.serialize([DateTuple(2026, 11), DateTuple])
     assert f"{__name__}:DateTuple" in text
     moment, kind = values.read(text)
     assert moment == (2026, 11)
@@ -176,7 +176,7 @@ def test_moments_come_back_with_their_zone():
         moment = datetime.datetime(2024, 7, 1, 12, tzinfo=tzinfo)
         assert again(moment).utcoffset() == moment.utcoffset()
     with pytest.raises(values.UnwritableError, match="a repeated time of day"):
-        values.write(datetime.datetime(2024, 10, 27, 2, 30, tzinfo=zone, fold=1))
+        values.serialize(datetime.datetime(2024, 10, 27, 2, 30, tzinfo=zone, fold=1))
 
 
 def test_circles_and_identity_come_back():
@@ -220,4 +220,4 @@ def nested():
 )
 def test_what_has_no_name_or_state_is_refused(value):
     with pytest.raises(values.UnwritableError):
-        values.write(value)
+        values.serialize(value)

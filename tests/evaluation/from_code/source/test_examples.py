@@ -33,9 +33,9 @@ def test_calls_with_literals_are_taken(opened):
 
 
 def test_an_example_agrees_with_what_it_prints():
-    assert DocstringExample("", "[1, ...]\n").agrees(values.write([1, 2]), ())
-    assert DocstringExample("", "").agrees(values.write(None), ())
-    assert not DocstringExample("", "4\n").agrees(values.write(5), ())
+    assert DocstringExample("", "[1, ...]\n").agrees(values.serialize([1, 2]), ())
+    assert DocstringExample("", "").agrees(values.serialize(None), ())
+    assert not DocstringExample("", "4\n").agrees(values.serialize(5), ())
     raises = DocstringExample("", "Traceback (most recent call last):\n    ...\nTypeError: no\n")
     assert raises.agrees(None, ("TypeError", "Exception"))
     assert not raises.agrees(None, ("ValueError", "Exception"))

@@ -54,7 +54,7 @@ def test_each_method_has_its_kind_and_the_names_of_its_classes(opened, head):
 
 
 @pytest.mark.parametrize(
-    ("decorators", "is_wrapped"),
+    ("decorators", "has_unknown_decorator"),
     [
         ("", False),
         ("@functools.lru_cache(maxsize=9)\n", False),
@@ -63,9 +63,9 @@ def test_each_method_has_its_kind_and_the_names_of_its_classes(opened, head):
         ("@functools.cache\n@app.route('/x')\n", True),
     ],
 )
-def test_a_decorator_that_may_change_results_is_known(opened, decorators, is_wrapped):
+def test_a_decorator_that_may_change_results_is_known(opened, decorators, has_unknown_decorator):
     (function,) = find_functions(opened(m=f"{decorators}def f():{BODY}"))
-    assert function.is_wrapped == is_wrapped
+    assert function.has_unknown_decorator == has_unknown_decorator
 
 
 def test_a_form_feed_ends_no_line(opened):
