@@ -55,8 +55,9 @@ def unpack(content: bytes, sha256: str) -> dict[str, bytes]:
                     raise ArchiveError(f"the archive {sha256[:16]} has more than {limits}")
                 opened = tar.extractfile(entry) if entry.isreg() else None
                 if opened is None or not is_relative(entry.name):
+                    name = entry.name[:100]
                     raise ArchiveError(
-                        f"the archive {sha256[:16]} holds something other than files inside its folder: {entry.name[:100]}"
+                        f"the archive {sha256[:16]} holds something other than files inside its folder: {name}"
                     )
                 files[entry.name] = opened.read()
     except (OSError, EOFError, tarfile.TarError) as error:

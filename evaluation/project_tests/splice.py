@@ -126,7 +126,8 @@ def _find_definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | Non
 
 
 def _is_stub(function: Function) -> bool:
-    """Whether a method has nothing but its docstring or `...`, as in the prompt: an answer may stand beside its class."""
+    """Whether a method has nothing but its docstring or `...`, as in the prompt: an answer may stand beside its
+    class."""
     return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
 
 

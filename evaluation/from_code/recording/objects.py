@@ -35,7 +35,8 @@ def _build_reader(kind: Any, *names: str) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _build_clock_reader(kind: Any, *date_names: str) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that reads a time of day and raises UnwritableObjectError for the second of two equal ones (`fold`)."""
+    """A function that reads a time of day and raises UnwritableObjectError for the second of two equal ones
+    (`fold`)."""
     read = _build_reader(kind, *date_names, "hour", "minute", "second", "microsecond", "tzinfo")
 
     def read_clock(value: Any) -> tuple[Any, ...]:

@@ -84,8 +84,8 @@ def read_solution(function: ProjectFunction) -> str:
 
 
 def _find_enclosing(function: ProjectFunction) -> list[tuple[ast.stmt, str]]:
-    """The classes and compound statements around a function, each with a line that opens a block like it: `if True:` for
-    `try` and `with`, `if not (...):` for `else`."""
+    """The classes and compound statements around a function, each with a line that opens a block like it: `if True:`
+    for `try` and `with`, `if not (...):` for `else`."""
     found: list[tuple[ast.stmt, str]] = []
     body = function.module.tree.body
     while True:
@@ -124,8 +124,8 @@ def _list_headers(function: ProjectFunction, project: Project | None = None) -> 
 
 def _build_function_context(project: Project, function: ProjectFunction, room: int) -> str:
     """The imports that a function and its class use, the module's helpers, classes and constants that it names, and its
-    class. All in full if there is room, else shortened; if even that does not fit, only what is named and what is nearest
-    in the file."""
+    class. All in full if there is room, else shortened; if even that does not fit, only what is named and what is
+    nearest in the file."""
     module = function.module
     names = _find_names(function.node)
     for node, _line in _find_enclosing(function):
