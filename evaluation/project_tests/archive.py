@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+import zlib
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
@@ -60,7 +61,7 @@ def unpack(content: bytes, sha256: str) -> dict[str, bytes]:
                         f"the archive {sha256[:16]} holds something other than files inside its folder: {name}"
                     )
                 files[entry.name] = opened.read()
-    except (OSError, EOFError, tarfile.TarError) as error:
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise ArchiveError(f"the archive {sha256[:16]} cannot be read: {error}") from None
     if hash_files(files) != sha256:
         raise ArchiveError(f"the archive {sha256[:16]} does not have the content that its name promises")

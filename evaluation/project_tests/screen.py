@@ -65,9 +65,17 @@ def _list_suspects(node: ast.AST, guarded: Mapping[str, frozenset[str]]) -> list
             return [top for alias in names if (top := alias.name.partition(".")[0]) in _MODULES]
         case ast.ImportFrom(module=str(module), names=names):
             top = module.partition(".")[0]
+            if module in _OF_MODULES and any(alias.name == "*" for alias in names):
+                return [f"{module}.*"]
             names_of = _OF_MODULES.get(module, frozenset()) | _ATTRIBUTES
             return [*([top] if top in _MODULES else []), *(alias.name for alias in names if alias.name in names_of)]
         case ast.Attribute(value=ast.Name(id=owner), attr=attr) if attr in guarded.get(owner, ()):
+            return [f"{owner}.{attr}"]
+        case ast.Attribute(value=ast.Attribute(attr=owner), attr=attr) if attr in _OF_MODULES.get(owner, ()):
+            return [f"{owner}.{attr}"]  # as another module imports it
+        case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id=owner), ast.Constant(value=str(attr)), *_]) if (
+            attr in guarded.get(owner, ())
+        ):
             return [f"{owner}.{attr}"]
         case ast.Attribute(attr=attr) if attr in _ATTRIBUTES or attr in _COMPARISONS:
             return [attr]

@@ -58,7 +58,9 @@ def read_calls_by_test(folder: Path, keys: Collection[str]) -> CallsByTest:
                     files |= {name for name in _keep_texts(row["modules"]) if not _STANDARD.search(name)}
                     packages = {path for path in _keep_texts(row.get("path")) if "-packages" in path}
                     covering.path = sorted(packages.union(covering.path))
-                    covering.python = covering.python or [n for n in row.get("python", []) if type(n) is int]
+                    version = row.get("python")
+                    if isinstance(version, list):
+                        covering.python = covering.python or [n for n in version if type(n) is int]
                 elif isinstance(row.get("pytest"), list):
                     options |= set(select_options(_keep_texts(row["pytest"]), row.get("settings")))
                 elif isinstance(row.get("ended"), str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
 import tarfile
 
 import pytest
@@ -24,6 +25,15 @@ def test_another_content_than_the_name_promises_is_refused() -> None:
         unpack(pack({**FILES, "a.py": b"3"}), hash_files(FILES))
     with pytest.raises(ArchiveError, match="cannot be read"):
         unpack(b"no archive", hash_files(FILES))
+
+
+def test_an_archive_that_is_damaged_inside_is_refused() -> None:
+    files = {"a.bin": random.Random(1).randbytes(50_000).hex().encode()}
+    content = bytearray(pack(files))
+    for place in range(len(content) // 3, len(content) // 2):
+        content[place] ^= 0xFF
+    with pytest.raises(ArchiveError, match="cannot be read"):
+        unpack(bytes(content), hash_files(files))
 
 
 @pytest.mark.parametrize("name", ["../x.py", "/etc/x.py", "link"])

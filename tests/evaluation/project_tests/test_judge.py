@@ -308,7 +308,13 @@ def test_a_zygote_that_is_in_use_when_its_project_is_dropped_ends_after_its_job(
     assert project.run(drop)._process.poll() is not None
 
 
-@pytest.mark.parametrize("line", ["import os\nos.pipe()", "import os as o\no.pipe()", "import sys as o\no.modules"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import os\nos.pipe()", "import os as o\no.pipe()", "import sys as o\no.modules", "from sys import *",
+        "import sys\ngetattr(sys, 'modules')", "import logging\nlogging.sys.modules",
+    ],
+)  # fmt: skip
 def test_an_answer_that_reaches_its_process_by_any_name_of_a_module_is_forged(shop: Packed, line: str) -> None:
     program = f"{line}\nimport os as o\n{HEAD}        return round(gross(sum(self.prices)) + shipping, 2)\n"
 

@@ -60,3 +60,9 @@ def test_recorded_calls_find_its_modules_too(places: Path) -> None:
     module = ModuleSources(open_project(str(places / "shop"), "python3"), covering.path).find_module("dep.inner")
     assert module is not None
     assert module.is_package
+
+
+@pytest.mark.parametrize("version", [None, 5, ["3"]])
+def test_what_the_tests_process_wrote_may_be_anything(places: Path, version: object) -> None:
+    (places / "seen/seen-2.jsonl").write_text(json.dumps({"modules": ["x"], "python": version}) + "\n")
+    assert read_calls_by_test(places / "seen", set()).python == []
