@@ -101,7 +101,7 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(pack, name, monkeypatch)
 
 
 def test_a_path_that_is_a_file_and_a_folder_is_refused(tmp_path):
-    with pytest.raises(ProjectError, match="cannot be a file"):
+    with pytest.raises(ProjectError, match="cannot be written"):
         write_project({"a": b"", "a/b.py": b""}, tmp_path / "project")
 
 
