@@ -1,7 +1,7 @@
 """Refuses an answer that reaches for the process of its tests.
 
-The tests run beside the answer, so this is what keeps most forgeries out: to change the runner, find the secret or
-fake equality, a program must use one of these names. The project's own file may use them; then its answers may, too.
+The tests run beside the answer, so this is what keeps most forgeries out: the usual ways to change the runner, find
+the secret or fake equality use one of these names. The project's own file may use them; then its answers may, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _COMPARISONS = frozenset(
 
 def find_forbidden_name(answer: Sequence[ast.stmt], module: str) -> str:
     """The first name of an answer's statements that reaches for the process of its tests and that the project's
-    module does not use; "" for none."""
+    module does not use; "" for none. Also a comparison, as `Class.__eq__`, in a class that the module does not
+    define."""
     used = set(re.findall(r"\w+", module))
     guarded = _find_guarded_modules(answer)
     for statement in answer:

@@ -6,9 +6,8 @@ through the descriptors of Python itself. Nothing here runs code of the project,
 likes. An object that occurs twice is written once, with a number, and then referred to. The text of a value is always
 the same, so equal texts mean equal values.
 
-`read` rebuilds the objects, where their classes exist; `read_plain` keeps each as an `OpaqueObject` with
-its tree.
-`serialize_plain` writes plain data alone.
+`read` rebuilds the objects, where their classes exist; `read_plain` keeps each as an `OpaqueObject` with its
+tree. `serialize_plain` writes plain data alone.
 """
 
 from __future__ import annotations

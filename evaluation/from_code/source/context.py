@@ -124,8 +124,8 @@ def _list_headers(function: ProjectFunction, project: Project | None = None) -> 
 
 def _build_function_context(project: Project, function: ProjectFunction, room: int) -> str:
     """The imports that a function and its class use, the module's helpers, classes and constants that it names, and its
-    class. All in full if there is room, else shortened; if even that does not fit, only what is named and what is
-    nearest in the file."""
+    class: shortened, and in full where room is left. What the function names comes first, then the nearest in the
+    file; what does not fit is left out."""
     module = function.module
     names = _find_names(function.node)
     for node, _line in _find_enclosing(function):

@@ -123,6 +123,20 @@ def test_results_that_are_not_plain_data_are_named(opened, tmp_path):
     assert recording.refused == {"odd.py:make:1": ["object"]}
 
 
+def test_changed_arguments_that_are_too_large_are_no_refused_result_and_take_no_place(opened, tmp_path):
+    test = """
+import odd
+for number in range(300):
+    odd.fill([number], 1000)
+for number in range(6):
+    odd.fill([number], 1)
+"""
+    fill = 'def fill(numbers, n):\n    """."""\n    y = n\n    numbers.extend(range(n))\n'
+    recording = run(opened, tmp_path, test, odd=fill)
+    assert recording.refused == {}
+    assert sorted(as_given(call)[0] for call in by_name(recording)["fill"]) == [([n], 1) for n in range(6)]
+
+
 def test_which_calls_are_kept_does_not_depend_on_their_order(opened, tmp_path):
     test = "for i in {}:\n    cart.nested([i])\n"
     up = run(opened, tmp_path, test.format("range(1000)"))
