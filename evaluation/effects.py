@@ -12,7 +12,7 @@ import symtable
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from evaluation.source import FILENAME, compares_module_name, list_bound_names
+from evaluation.source import FILENAME, FunctionNode, compares_module_name, list_bound_names
 
 _BUILTINS = frozenset(dir(builtins))
 _CHANGING_BUILTINS = {"setattr", "delattr", "next"}
@@ -21,7 +21,6 @@ _DEMONSTRATING_MODULES = {"unittest", "doctest", "pytest", "timeit", "cProfile"}
 _SETTINGS = {"setrecursionlimit", "set_int_max_str_digits", "stack_size", "seed"}
 """Functions that programs call to change a setting of their module."""
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
@@ -50,7 +49,7 @@ class ProgramEffects:
         self._entry = entry_point
         imports = [n for n in body if isinstance(n, ast.Import)]
         self._modules = {name for node in imports for name in list_bound_names(node)}
-        self._functions = {node.name: node for node in body if isinstance(node, _Function)}
+        self._functions = {node.name: node for node in body if isinstance(node, FunctionNode)}
         self._call_effects: dict[str, Effects] = {}
 
     def compute_effects(self, node: ast.stmt) -> Effects:
@@ -141,7 +140,7 @@ def _walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     todo = list(nodes)
     while todo:
         node = todo.pop()
-        if not isinstance(node, _Function):
+        if not isinstance(node, FunctionNode):
             yield node
             todo.extend(ast.iter_child_nodes(node))
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 FILENAME = "<candidate>"
 _ATTEMPTS = 5
 _CALL_CHARS = 100
@@ -178,6 +179,11 @@ def list_arguments(arguments: ast.arguments, starred: bool = False) -> list[ast.
     """The parameters in the order of the signature; `starred` appends `*args` and `**kwargs`."""
     last = (arguments.vararg, arguments.kwarg) if starred else ()
     return [each for each in (*list_positional_arguments(arguments), *arguments.kwonlyargs, *last) if each]
+
+
+def get_called_name(call: ast.Call) -> str:
+    """The name of the called function or method, "" where it has none."""
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
 
 
 def is_self(node: ast.expr) -> bool:

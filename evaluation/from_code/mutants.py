@@ -19,9 +19,8 @@ from evaluation.from_code.oversights import (
     find_stored_parameters,
     pair_defaults,
 )
-from evaluation.source import find_compile_error, list_arguments, unparse
+from evaluation.source import FunctionNode, find_compile_error, list_arguments, unparse
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 MUTANT_MEMORY_BYTES = 128 * 2**20
 """Address space of mutants where the original needs no more: an endless one takes all that it gets."""
 _SIMPLE = ast.Constant | ast.Name | ast.Attribute

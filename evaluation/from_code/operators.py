@@ -22,6 +22,7 @@ from evaluation.from_code.oversights import (
     vary_truth,
 )
 from evaluation.from_code.text_faults import drop_characters
+from evaluation.source import get_called_name
 
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
@@ -265,7 +266,7 @@ def _drop_bounds(cut: ast.Slice) -> Iterator[ast.Slice]:
 
 
 def _change_call(node: ast.Call, args: list[ast.expr], keywords: list[ast.keyword]) -> Iterator[ast.expr]:
-    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    name = get_called_name(node)
     if (twin := _FUNCTION_TWINS.get(name.lstrip("_"))) and (isinstance(node.func, ast.Name) or twin == "int"):
         yield ast.Call(ast.Name(twin, ast.Load()), args, keywords)
     if isinstance(node.func, ast.Attribute):

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Sequence
 
 from evaluation.datasets import Task
-from evaluation.from_code.mutants import FunctionNode
 from evaluation.project_tests.splice import iterate_functions
-from evaluation.source import list_arguments, list_positional_arguments
+from evaluation.source import FunctionNode, list_arguments, list_positional_arguments
 
 _STORED_BODIES = ("pass", 'return ""', "return 0", "return True", "return []", "return {}", "raise ValueError")
 

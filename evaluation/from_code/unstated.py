@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evaluation.from_code.mutants import FunctionNode
 from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
-from evaluation.source import find_compile_error, is_self, unparse
+from evaluation.source import FunctionNode, find_compile_error, is_self, unparse
 
 MAX_CONSTANTS = 40
 _KNOWN_NUMBERS = frozenset({0, 1, 2, 10, 100})

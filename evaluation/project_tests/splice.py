@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from textwrap import indent
 
 from evaluation.source import (
+    FunctionNode,
     compares_module_name,
     is_type_checking,
     list_bound_names,
@@ -25,7 +26,6 @@ from evaluation.trimming import get_line_range
 
 _UNPARSED = -1
 """The column of a function that stands in no source."""
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +86,12 @@ def _end_last_line(lines: Sequence[str]) -> list[str]:
     return [*lines[:-1], lines[-1].rstrip("\n") + "\n"] if lines else []
 
 
-def iterate_functions(source: str) -> Iterator[tuple[str, Function]]:
+def iterate_functions(source: str) -> Iterator[tuple[str, FunctionNode]]:
     """The functions of a module, with the names of their classes before their own."""
 
-    def iterate_functions_inside(node: ast.stmt | ast.Module, prefix: str) -> Iterator[tuple[str, Function]]:
+    def iterate_functions_inside(node: ast.stmt | ast.Module, prefix: str) -> Iterator[tuple[str, FunctionNode]]:
         for each in _iterate_inside(node):
-            if isinstance(each, Function):
+            if isinstance(each, FunctionNode):
                 yield prefix + each.name, each
             elif isinstance(each, ast.ClassDef):
                 yield from iterate_functions_inside(each, f"{prefix}{each.name}.")
@@ -100,32 +100,32 @@ def iterate_functions(source: str) -> Iterator[tuple[str, Function]]:
     yield from () if tree is None else iterate_functions_inside(tree, "")
 
 
-def _find_at_line(tree: ast.Module | None, name: str, line: int) -> Function | None:
+def _find_at_line(tree: ast.Module | None, name: str, line: int) -> FunctionNode | None:
     for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, Function) and node.name == name and node.lineno == line:
+        if isinstance(node, FunctionNode) and node.name == name and node.lineno == line:
             return node
     return None
 
 
-def _find_top_level(tree: ast.Module, function: Function) -> ast.stmt:
+def _find_top_level(tree: ast.Module, function: FunctionNode) -> ast.stmt:
     return next(node for node in tree.body if (node.end_lineno or 0) >= function.lineno)
 
 
-def _find_definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | None, Function] | None:
+def _find_definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | None, FunctionNode] | None:
     """(the statement of its class, the function), the last of that name; a bare function stands for a method too."""
     *owners, name = qualified.split(".")
-    bare = [each for each in _iterate_inside(answer) if isinstance(each, Function) and each.name == name]
+    bare = [each for each in _iterate_inside(answer) if isinstance(each, FunctionNode) and each.name == name]
     places: list[ast.stmt | ast.Module] = [answer]
     for owner in owners:
         places = [each for place in places for each in _iterate_inside(place) if _is_class(each, owner)]
     for place in reversed(places):
-        functions = [each for each in _iterate_inside(place) if isinstance(each, Function) and each.name == name]
+        functions = [each for each in _iterate_inside(place) if isinstance(each, FunctionNode) and each.name == name]
         if functions and not (owners and _is_stub(functions[-1]) and bare):
             return (place if isinstance(place, ast.stmt) else None), functions[-1]
     return (None, bare[-1]) if bare else None
 
 
-def _is_stub(function: Function) -> bool:
+def _is_stub(function: FunctionNode) -> bool:
     """Whether a method has nothing but its docstring or `...`, as in the prompt: an answer may stand beside its
     class."""
     return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
@@ -144,15 +144,15 @@ def _iterate_inside(node: ast.stmt | ast.Module) -> Iterator[ast.stmt]:
                 yield from _iterate_inside(each)
 
 
-def _unwrap_function(function: Function) -> Function:
+def _unwrap_function(function: FunctionNode) -> FunctionNode:
     """The function, or the one that it holds and nothing else: a model that repeats the signature of a method."""
     body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
-    if len(body) == 1 and isinstance(body[0], Function) and body[0].name == function.name:
+    if len(body) == 1 and isinstance(body[0], FunctionNode) and body[0].name == function.name:
         return body[0]
     return function
 
 
-def _restore_docstring(function: Function, original: Function) -> Function:
+def _restore_docstring(function: FunctionNode, original: FunctionNode) -> FunctionNode:
     """The function with the original's docstring: its examples may be tests, which no answer may change or lose."""
     if ast.get_docstring(function) == ast.get_docstring(original):
         return function
@@ -162,7 +162,7 @@ def _restore_docstring(function: Function, original: Function) -> Function:
     return type(function)(**content, lineno=function.lineno, col_offset=_UNPARSED)
 
 
-def _render_function(program: str, new: Function, original: Function, margin: str, lines: Sequence[str]) -> str:
+def _render_function(program: str, new: FunctionNode, original: FunctionNode, margin: str, lines: Sequence[str]) -> str:
     """The source of the answer's function at the margin; the original's decorators where it repeats none."""
     decorators = "" if new.decorator_list else "".join(lines[get_line_range(original).start - 1 : original.lineno - 1])
     if new.col_offset == original.col_offset:
@@ -171,7 +171,7 @@ def _render_function(program: str, new: Function, original: Function, margin: st
     return decorators + indent(ast.unparse(new), margin) + "\n"
 
 
-def _list_class_names(tree: ast.Module, original: Function) -> set[str]:
+def _list_class_names(tree: ast.Module, original: FunctionNode) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and original in list(_iterate_inside(node)):
             return {name for each in node.body for name in list_bound_names(each)}

@@ -33,6 +33,7 @@ from app.jobs.embedded import EmbeddedWorkers
 from app.runs import repository, service
 from app.runs.schemas import RunSpec
 from app.core.settings import Settings
+from app.core.states import OPEN_RUN_STATES
 from tests.fakes import FakeEngine, FakeGrader
 
 class Killed(FakeEngine):
@@ -51,7 +52,11 @@ with EmbeddedWorkers(ctx, "eval", pinned_only=True):
     spec = RunSpec(target="smollm2-135m", dataset="additions", n=2, budget_s=5)
     run_id = service.submit(ctx, spec, pinned_worker=ctx.worker_name)
     print(run_id, flush=True)
-    time.sleep(600)
+    while True:  # else the run ends before it can kill the process, and so does this one
+        with ctx.database.read() as session:
+            if repository.get_run(session, run_id).state not in OPEN_RUN_STATES:
+                break
+        time.sleep(0.05)
 """
 
 

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from evaluation.from_code.mutants import FunctionNode
+from evaluation.source import FunctionNode
 
 _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Pow: operator.pow,

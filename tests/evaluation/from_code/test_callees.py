@@ -28,6 +28,13 @@ class Trie:
             return None
     def first(self, key):
         return self.get(key)
+    def second(self, key):
+        return self.get(key) or self.find(key)
+    def third(self, key):
+        try:
+            return self.find(key)
+        except Exception:
+            return None
     def other(self, key):
         return self.things.find(key)
     def again(self, key):
@@ -48,6 +55,8 @@ def find(source, name):
         ("values", ["KeyError"]),  # through another function, without what nobody is to see
         ("get", []),  # caught
         ("first", []),  # caught by what it calls
+        ("second", ["KeyError"]),  # caught on one way of two
+        ("third", []),  # caught with all others
         ("other", []),  # an attribute may be of any class
         ("again", []),  # calls itself
     ],

@@ -1,0 +1,166 @@
+"""Values near to recorded ones: each is changed a little, or takes parts of others that stand in its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.from_code.calls.nearby_texts import change_text
+from evaluation.from_code.calls.recorded import compute_digest
+from evaluation.from_code.recording import values
+from evaluation.from_code.recording.values import OpaqueObject
+
+MAX_TEXT_CHARS = 40
+_MAX_REPLACEMENTS = 6
+"""Replacements of one part by others of its kind."""
+_LONG_TEXT_CHARS = 128
+"""Longer than what is usually done in one piece: a block of a hash has 64 bytes."""
+_CONTENT = ""
+"""The items of an object of a class derived from list or dict, among its attributes."""
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What the source of a function says about interesting arguments."""
+
+    numbers: Sequence[int | float]
+    types: Sequence[type]
+    texts: Sequence[str]
+
+
+def change_value(value: Any, pool: Sequence[Any], hints: Hints) -> Iterator[tuple[str, Any]]:
+    """(kind of the change, another value) for a value; `pool` are the different ones that stand in its place."""
+    alike = [other for other in pool if type(other) is type(value)]
+    yield from (("other", other) for other in alike[:_MAX_REPLACEMENTS])
+    if isinstance(value, list | tuple) and _has_hashable_items(value):
+        others = (kind for kind in hints.types if kind is not type(value))
+        yield from (("type", dict.fromkeys(value) if kind is dict else kind(value)) for kind in others)
+    if value and isinstance(value, str | list | dict | set):
+        yield "empty", type(value)()
+    if isinstance(value, str | bytes) and 2 <= len(value) <= MAX_TEXT_CHARS:
+        yield "long text", value * (_LONG_TEXT_CHARS // len(value) + 1)
+    if isinstance(value, str | list):
+        cuts = (number + change for number in hints.numbers for change in (-1, 0, 1) if isinstance(number, int))
+        yield from (("compared length", value[:cut]) for cut in cuts if 0 < cut < len(value))
+    match value:
+        case bool():
+            yield "turned", not value
+        case int() | float():
+            yield from _change_number(value, alike, hints.numbers)
+        case str():
+            yield from change_text(value, alike, hints.texts)
+        case [_, *_]:
+            yield from _change_sequence(value, alike, hints)
+        case OpaqueObject(tree={"object": ["builtins:slice", [start, stop, step], []]}):
+            for cut in _change_slice(start, stop, step):
+                yield "slice", OpaqueObject({"object": ["builtins:slice", cut, []]})
+        case OpaqueObject(tree={"object": _}):
+            yield from _change_object(value, alike)
+        case dict():
+            yield from (
+                ("fewer", {k: v for k, v in value.items() if k != key}) for key in list(value)[:_MAX_REPLACEMENTS]
+            )
+            yield from (("more", {**value, **other}) for other in alike[:_MAX_REPLACEMENTS])
+            yield from (
+                ("none item", {**value, key: None}) for key, item in list(value.items())[:2] if item is not None
+            )
+            for key, item in list(value.items())[:_MAX_REPLACEMENTS]:
+                if isinstance(item, str | int | float | list | tuple):
+                    for kind, other in change_value(item, list_distinct([o[key] for o in alike if key in o]), hints):
+                        yield f"item {kind}", {**value, key: other}
+
+
+def _has_hashable_items(value: Sequence[Any]) -> bool:
+    try:
+        hash(tuple(value))
+    except TypeError:
+        return False
+    return True
+
+
+def _change_number(
+    value: int | float, alike: Sequence[int | float], compared: Sequence[int | float]
+) -> Iterator[tuple[str, Any]]:
+    negative = any(other < 0 for other in alike)
+    for kind, nears in (("number", (0, value)), ("compared number", compared)):
+        for other in (number + change for number in nears for change in (-1, 0, 1)):
+            if other >= 0 or negative or other in compared:
+                yield kind, type(value)(other)
+    yield ("sign" if negative else "other sign"), -value
+
+
+def _change_sequence(value: Any, alike: Sequence[Any], hints: Hints) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, list | tuple):
+        return
+    kind = type(value)
+    yield "reversed", value[::-1]
+    if kind is list or len({len(other) for other in alike}) > 1:  # a tuple of one length is a record
+        yield "shorter", value[:-1]
+        yield "shorter", value[1:]
+        yield "twice", kind((*value, value[0]))
+        for other in alike[:_MAX_REPLACEMENTS]:
+            yield "longer", kind((*value, *other))
+    for number, item in enumerate(value[:_MAX_REPLACEMENTS]):
+        if isinstance(item, str | int | float | bool):
+            pool = [part for other in alike for part in other]
+            for name, changed in change_value(item, pool, hints):
+                yield f"item {name}", kind((*value[:number], changed, *value[number + 1 :]))
+
+
+def _change_slice(start: Any, stop: Any, step: Any) -> Iterator[list[Any]]:
+    """Slices of every kind that the language has: none of the items, from the end, in steps, backwards."""
+    yield from ([start, 0, step], [start, -1, step], [-2, stop, step], [1, stop, step])
+    yield from ([start, stop, other] for other in (2, -1))
+
+
+def _change_object(value: OpaqueObject, alike: Sequence[OpaqueObject]) -> Iterator[tuple[str, OpaqueObject]]:
+    """The object with another value of one attribute, where objects of its class were seen to differ in it alone, and
+    not in their items either."""
+    name, content, attributes = value.tree["object"]
+    others = [other.tree["object"] for other in alike if "object" in other.tree]
+    states = [{_CONTENT: items, **dict(state)} for kind, items, state in others if kind == name]
+    match content:
+        case [first, [{"tuple": [key, part]}, *rest]] if part is not None:  # of a class derived from dict
+            yield "none item", OpaqueObject({"object": [name, [first, [{"tuple": [key, None]}, *rest]], attributes]})
+    own = {_CONTENT: content, **dict(attributes)}
+    for changed, tree in dict(attributes).items():
+        apart = [state[changed] for state in states if state.keys() == own.keys() and state[changed] != tree]
+        if not _varies_alone(changed, states):
+            continue
+        trees = [each.tree for each in list_distinct(list(map(OpaqueObject, apart)))][:_MAX_REPLACEMENTS]
+        if type(tree) is int:
+            trees += [0, tree + 1, *([-tree] if any(_is_negative(state.get(changed)) for state in states) else [])]
+        for other in trees:
+            state = [[key, other if key == changed else part] for key, part in attributes]
+            yield f"{changed} attribute", OpaqueObject({"object": [name, content, state]})
+
+
+def _varies_alone(name: str, states: Sequence[dict[str, Any]]) -> bool:
+    """Whether two objects differ in this attribute and in no other."""
+    seen: dict[str, str] = {}
+    for state in states:
+        rest = json.dumps([part for key, part in state.items() if key != name])
+        own = json.dumps(state.get(name))
+        if seen.setdefault(rest, own) != own:
+            return True
+    return False
+
+
+def _is_negative(tree: Any) -> bool:
+    return type(tree) is int and tree < 0
+
+
+def list_distinct(found: Sequence[Any]) -> list[Any]:
+    """The values without repetitions, in an order that depends on them alone and not on their size."""
+    by_digest = {compute_digest(text): each for each in found if (text := try_serialize(each)) is not None}
+    return [by_digest[digest] for digest in sorted(by_digest)]
+
+
+def try_serialize(value: Any) -> str | None:
+    """The text of a value; None for one that cannot be written."""
+    try:
+        return values.serialize(value)
+    except values.UnwritableError:
+        return None
