@@ -33,6 +33,7 @@ from app.studies.schemas import StudySpec
 from tests.busy_loops import busy_loops
 from tests.fakes import FakeGrader
 from tests.integration.waiting import wait_for
+from tests.thorough import thorough
 
 SAYS = re.compile(r"Waiting for a quiet machine: other programs use \d+ % \(limit 5 %\); \d+ (min( \d+ s)?|s) left")
 BUSY = MachineUse(capacity_s=1.0, others_cpu_s=0.38, steal_s=0.0, load_average=2.0)
@@ -215,7 +216,7 @@ STUDY = ("study", "run", "--target", "smollm2-135m", "--n", "1,2", "--dataset", 
 
 
 @pytest.mark.usefixtures("always_busy", "additions")
-@pytest.mark.parametrize("words", [(*EVAL, "--wait-for-quiet"), STUDY], ids=["eval", "study run"])
+@pytest.mark.parametrize("words", [thorough((*EVAL, "--wait-for-quiet")), STUDY], ids=["eval", "study run"])
 def test_a_command_says_on_stderr_why_it_waits(bassline, words, monkeypatch):
     monkeypatch.setattr("app.cli.live_progress.BEAT_S", 0.02)
     result = bassline(*words, "--quiet-limit", "2")

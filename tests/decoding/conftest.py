@@ -47,9 +47,13 @@ def _measure_few_verifies() -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _free_engines() -> Iterator[None]:
     """Free the engines of a file, which refer to themselves: their pages are tens of gigabytes that nobody touched, and
-    Linux starts no process from one that has more than the machine."""
+    Linux starts no process from one that has more than the machine.
+
+    What is left stays to the end: each model that is loaded would have it searched for garbage again.
+    """
     yield
     gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from decoding.state.proposal import Proposal
+from tests.thorough import thorough
 
 TEXTS = [list(range(40, 60)), list(range(20, 27))]
 WARM = SamplingParams(1.0, top_p=1.0)
@@ -82,7 +83,7 @@ def test_the_confidence_does_not_depend_on_what_is_drawn(target: LoadedModel, he
     assert [len(row) for row in one.confidence or ()] == [5, 3]
 
 
-@pytest.mark.parametrize("length", ["fixed:12", "bass", "goodput"])
+@pytest.mark.parametrize("length", [thorough("fixed:12"), thorough("bass"), "goodput"])
 def test_no_row_is_asked_for_more_than_a_block(length: str, engine: Callable[..., Engine], head: LoadedHead) -> None:
     made = engine(drafter="trained", draft_length=length)
     done = made.generate(Request("def f(x):\n", n=2, max_new_tokens=30))

@@ -24,7 +24,7 @@ from tests.thorough import thorough
 
 MakeEngine = Callable[..., Engine]
 SHORT, LONG = "def add(a, b):", "x = 1\n" * 70
-DRAFTERS = ["none", thorough("sibling"), DRAFT, thorough("trained"), "sibling+trained"]
+DRAFTERS = [*map(thorough, ("none", "sibling", "trained")), DRAFT, "sibling+trained"]
 NO_MEMORY = RuntimeError("[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory")
 
 

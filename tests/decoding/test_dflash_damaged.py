@@ -167,7 +167,7 @@ DAMAGES: dict[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
 }
 
 
-@pytest.mark.parametrize("damage", quick_first(DAMAGES, ["missing", "shorter", "NaN"]))
+@pytest.mark.parametrize("damage", quick_first(DAMAGES, ["shorter"]))
 def test_every_tensor_may_be_wrong(damage: str, tmp_path: Path) -> None:
     for name in TENSORS:
         published(a_head(**ADDITIONS), tmp_path, CONFIG)

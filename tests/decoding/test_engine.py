@@ -153,7 +153,7 @@ def test_a_sample_does_not_depend_on_how_many_there_are(engine: MakeEngine) -> N
     assert many[:2] == few
 
 
-@pytest.mark.parametrize("max_batch", [thorough(1), 2, 4, thorough(7)])
+@pytest.mark.parametrize("max_batch", [thorough(1), 2, thorough(4), thorough(7)])
 @pytest.mark.parametrize("drafter", ["none", "sibling", "ngram+./draft"])
 def test_waiting_samples_take_the_places_of_finished_ones(engine: MakeEngine, drafter: str, max_batch: int) -> None:
     # Short limits and a stop end rows in the same round and in different ones.
@@ -310,7 +310,7 @@ PROMPTS = [PROMPT, "x = [1, 2, 3]\nfor i in x:", "import os\n\n\ndef read(path):
 
 @pytest.mark.parametrize("max_batch", [thorough(2), 5, thorough(16)])
 @pytest.mark.parametrize("drafter", ["none", "sibling", "./draft", "ngram+./draft"])
-@pytest.mark.parametrize("acceptance", ["coupled", "maximal"])
+@pytest.mark.parametrize("acceptance", ["coupled", thorough("maximal")])
 def test_prompts_decoded_in_one_batch_get_the_samples_they_get_alone(
     engine: MakeEngine, plain_tokens: Plain, drafter: str, max_batch: int, acceptance: str
 ) -> None:

@@ -22,6 +22,7 @@ from decoding.prepare import load_model
 from decoding.request import Request, SamplingParams
 from kernels import availability, reference
 from tests.decoding.conftest import CUDA, tiny_qwen2
+from tests.thorough import thorough
 
 pytestmark = pytest.mark.skipif(availability.triton is None, reason="Triton is not installed")
 
@@ -88,7 +89,7 @@ def test_layers_of_other_sizes_stay_dense_and_the_model_still_runs(is_prompt, de
     assert count_weight_bytes(model) < before
 
 
-@pytest.mark.parametrize("length", [5, 40])
+@pytest.mark.parametrize("length", [thorough(5), 40])
 @torch.inference_mode()
 def test_only_a_prompt_quantizes_its_tokens_however_many_a_round_has(length, quantized, monkeypatch):
     """Else a text would depend on its batch, and on what is known of its prompt already."""

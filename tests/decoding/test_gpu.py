@@ -27,11 +27,11 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from tests.decoding.conftest import CUDA, DRAFT
-from tests.thorough import quick_first
+from tests.thorough import quick_first, thorough
 
 pytest.importorskip("triton")
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_graphs")]
-DRAFTERS = ["none", "ngram", DRAFT, "trained"]
+DRAFTERS = ["none", thorough("ngram"), DRAFT, "trained"]
 LENGTHS = (300, 3_000, 6_000, 300, 16_000) if CUDA else (60, 700, 60)
 """Tokens of prompts, past each size that a cache ever had."""
 MakeEngine = Callable[..., Engine]

@@ -248,7 +248,7 @@ def test_loading_says_how_many_shapes_are_captured(target, draft) -> None:
     assert lines == [f"{name} {n} of {n_shapes}" for n in (1, 11, 21)]
 
 
-@pytest.mark.parametrize("drafter", ["none", "./model", "trained"])
+@pytest.mark.parametrize("drafter", [thorough("none"), "./model", thorough("trained")])
 def test_after_a_failed_capture_more_samples_are_served_than_graphs_had_rows(
     drafter, target, draft, head, monkeypatch, caplog
 ) -> None:

@@ -26,6 +26,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from kernels import byte_matmul, check, rms_norm, rotary, silu_mul, verify_attention
 from tests.decoding.conftest import tiny_qwen2
+from tests.thorough import thorough
 
 KERNELS = (
     *((rms_norm, "_add_and_norm"), (rotary, "_rotate_and_write"), (silu_mul, "_silu_mul")),
@@ -52,8 +53,10 @@ def use_kernels(model: PreTrainedModel) -> PreTrainedModel:
     return model
 
 
-@pytest.mark.parametrize("is_fused", [True, False])
-@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+@pytest.mark.parametrize(
+    ("is_fused", "kind"),
+    [(True, "llama"), (False, "qwen2"), thorough(True, "qwen2"), thorough(False, "llama")],
+)
 @torch.inference_mode()
 def test_logits_and_taps_are_the_models_own(kind: str, is_fused: bool, device: torch.device) -> None:
     model = build_model(kind).to(device)

@@ -26,7 +26,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize("attention", [thorough("sdpa"), "native"])
-@pytest.mark.parametrize("drafter", quick_first(drafters(), ["none", "sibling+./draft", "trained"]))
+@pytest.mark.parametrize("drafter", quick_first(drafters(), ["sibling+./draft", "trained"]))
 def test_texts_do_not_depend_on_the_size_of_a_page(
     attention: str,
     drafter: str,

@@ -6,6 +6,7 @@ import pytest
 
 from decoding.attention import runner_pool
 from decoding.request import Request, SamplingParams
+from tests.thorough import thorough
 
 LONG = "def add(a, b):\n    return a + b\n\n\n" * 6  # 204 tokens of one byte
 
@@ -18,7 +19,7 @@ def decoded(engine, prompt, *, prefix_cache, n=3, temperature=0.8):
 
 
 @pytest.mark.parametrize("drafter", ["none", "sibling", "./draft"])
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("temperature", [thorough(0.0), 0.8])
 def test_texts_are_the_same_with_and_without_and_pages_in_common_are_found(engine, drafter, temperature):
     made = engine(drafter=drafter, draft_length="fixed:4")
     edited = LONG[:150] + "x" + LONG[151:]

@@ -17,7 +17,7 @@ from decoding.acceptance.noise import Role, compute_sample_seed, draw_gumbel
 from decoding.acceptance.rule import Positions
 from decoding.acceptance.sampling import compute_raw_logprobs, to_distribution, to_distributions
 from decoding.request import SamplingParams
-from tests.thorough import scale_examples
+from tests.thorough import scale_examples, thorough
 
 
 def dense(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
@@ -91,8 +91,8 @@ def test_raw_logprobs_ignore_temperature_and_filters() -> None:
     assert torch.allclose(compute_raw_logprobs(logits, torch.arange(3), tokens), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("temperature", [0.2, 0.8, 1.0, 3.0])
-@pytest.mark.parametrize("spread", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("temperature", [0.2, thorough(0.8), thorough(1.0), 3.0])
+@pytest.mark.parametrize("spread", [0.0, thorough(1.0), 4.0])
 def test_a_draw_from_a_whole_vocabulary_is_the_argmax_over_the_noise_of_all_its_tokens(
     spread: float, temperature: float
 ) -> None:

@@ -19,7 +19,7 @@ from tests.thorough import thorough
 
 MakeEngine = Callable[..., Engine]
 SHORT, LONG = "def add(a, b):", "x = 1\n" * 75  # 450 tokens: seven whole chunks, and the rest
-DRAFTERS = ["none", thorough("sibling"), "sibling+./draft", thorough("trained"), "ngram+trained"]
+DRAFTERS = [*map(thorough, ("none", "sibling", "trained")), "sibling+./draft", "ngram+trained"]
 
 
 @pytest.fixture(autouse=True)
@@ -125,8 +125,15 @@ def test_a_request_that_comes_while_a_long_prompt_is_read_need_not_wait_for_it(
     assert ended == [2, 0, 1], "nor for a second long one that came before it"
 
 
-@pytest.mark.parametrize("drafter", ["sibling+./draft", "ngram+trained"])
-@pytest.mark.parametrize("reason", ["cancelled", "deadline"])
+@pytest.mark.parametrize(
+    ("drafter", "reason"),
+    [
+        ("sibling+./draft", "cancelled"),
+        ("ngram+trained", "deadline"),
+        thorough("sibling+./draft", "deadline"),
+        thorough("ngram+trained", "cancelled"),
+    ],
+)
 def test_a_request_that_ends_before_its_long_prompt_is_read_leaves_nothing(
     reason: str, drafter: str, engine: MakeEngine, machine: Machine, forwards: list[str]
 ) -> None:

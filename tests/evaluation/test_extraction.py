@@ -18,7 +18,7 @@ from evaluation.datasets import Task
 from evaluation.extraction import MAX_CHARS, MAX_READ, VERSION, extract
 from evaluation.prompting import MODES
 from evaluation.source import find_compile_error, list_defined_names, parse
-from tests.thorough import scale_examples
+from tests.thorough import scale_examples, thorough
 
 HUMANEVAL = dataset_files.load_bundled_dataset("humaneval")
 
@@ -102,7 +102,7 @@ def test_reference_solutions_pass_in_every_presentation(presentation: str) -> No
         run(result.program, task)
 
 
-@pytest.mark.parametrize("step", ["  ", "\t", "   "])
+@pytest.mark.parametrize("step", [thorough("  "), "\t", "   "])
 @pytest.mark.parametrize("mode", ["completion", "chat"])
 def test_any_width_of_indentation_is_read(step: str, mode: str) -> None:
     four = [t for t in HUMANEVAL.tasks if not re.search(r"^(?: {1,3}| {5,7})\S", t.canonical_solution, re.MULTILINE)]

@@ -98,13 +98,13 @@ def test_train_stop_go_on_list_check_and_use(model: Path, tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (("train", "--target", "nothing"), 2, "model 'nothing' is not known"),
+        thorough(("train", "--target", "nothing"), 2, "model 'nothing' is not known"),
         (("train", "--target", "MODEL", "--tokens", "5000"), 2, "--tokens and --epochs belong together"),
         thorough(("train", "--target", "MODEL", "--tokens", "5000", "--epochs", "1", "--hours", "1"), 2, "choose one"),
         thorough(("train", "--target", "MODEL", "--hours", "0"), 2, "0.01<=x<=1000"),
         thorough(("train", "--target", "MODEL", "--max-disk", "9000000"), 2, "give a smaller --max-disk"),
         (("check", "--target", "MODEL"), 1, "has no trained drafter: make one with"),
-        (("import", "nowhere", "--target", "MODEL"), 1, "nowhere has no config.json"),
+        thorough(("import", "nowhere", "--target", "MODEL"), 1, "nowhere has no config.json"),
         thorough(("import", "hf:../x", "--target", "MODEL"), 1, "is not of the form hf:owner/name"),
     ],
 )

@@ -270,7 +270,7 @@ def test_whatever_a_process_of_the_stack_writes_is_json_from_its_start_to_its_en
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [(("db", "upgrade"), 0), thorough(("worker", "--queues", "nowhere"), 2), (("web", "--host", "0.0.0.0"), 2)],
+    [thorough(("db", "upgrade"), 0), thorough(("worker", "--queues", "nowhere"), 2), (("web", "--host", "0.0.0.0"), 2)],
 )
 def test_a_command_that_ends_at_once_says_so_in_json_too(stack, start, tmp_path, words, code):
     assert start(*words).wait(60) == code

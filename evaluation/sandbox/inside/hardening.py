@@ -6,6 +6,7 @@ the other steps. A step that fails raises OSError, and the process then sends no
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import ctypes
 import errno
@@ -15,6 +16,7 @@ import os
 import posix
 import resource
 import signal
+import socket
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -124,11 +126,12 @@ def cache_import_folders() -> None:
 
 
 def hide_machine() -> None:
-    """Make os.uname return the system's name and the machine's architecture only; the filter denies the call that
-    returns host and kernel."""
+    """Make os.uname return the system's name and the machine's architecture only, and socket.gethostname no more; the
+    filter denies the call that returns host and kernel."""
     neutral = (os.uname().sysname, "localhost", "", "", os.uname().machine)
     facts = os.uname_result(neutral)
     posix.uname = os.uname = lambda: facts
+    _socket.gethostname = socket.gethostname = lambda: facts.nodename
 
 
 def place_descriptors(output: int, rest: Sequence[int]) -> None:

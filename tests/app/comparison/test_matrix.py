@@ -105,6 +105,7 @@ def test_wrong_filters_count_as_none(world, pair):
     assert "5 tasks at" in text_of(world.client.get(address(*pair, view="/matrix", only="difrent", failure="tired")))
 
 
+@pytest.mark.thorough
 def test_a_first_page_of_164_tasks_and_12_runs_is_light(world):
     runs = [world.add_run(f"run {i}", n=2, limit=None, skill=0.05 * i, seed=i) for i in range(12)]
     for page in (address(*runs, view="/matrix", budget=2.51), address(*runs, figure="both")):

@@ -18,6 +18,7 @@ from app.core.db.database import log_failure
 from app.jobs.database_lock import DatabaseLock, UnavailableError
 from app.runs import service
 from tests.app.cli.test_main import EVAL, bassline  # noqa: F401 (a fixture)
+from tests.thorough import thorough
 
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
@@ -78,7 +79,7 @@ def test_a_database_without_room_is_one_sentence(bassline, additions, ctx, monke
 
 
 @needs_full
-@pytest.mark.parametrize("words", [("models", "list"), ("models", "list", "--json", "-")])
+@pytest.mark.parametrize("words", [("models", "list"), thorough(("models", "list", "--json", "-"))])
 def test_output_to_a_full_disk_is_one_sentence(tmp_path, words):
     command = [sys.executable, "-m", "app.cli", *words]
     with FULL.open("w") as full:

@@ -19,6 +19,7 @@ from app.samples.models import Sample
 from app.studies import archive
 from app.studies.archive import StudyArchive
 from app.studies.repository import get_study
+from tests.thorough import thorough
 
 N_TASKS = 164
 LARGE = "x" * 20_000
@@ -41,7 +42,7 @@ def peak_and_size(chunks) -> tuple[int, int]:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("form", ["samples", "human-eval"])
+@pytest.mark.parametrize("form", ["samples", thorough("human-eval")])
 def test_samples_take_the_memory_of_a_batch(world, large, form):
     with world.context.database.read() as session:
         run = get_study(session, large).runs[0]

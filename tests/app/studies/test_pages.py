@@ -278,6 +278,7 @@ def test_hostile_names_stay_text(world, tab):
         assert "\x1b" not in page
 
 
+@pytest.mark.thorough
 def test_thirty_two_arms_have_a_page_within_its_weight(world):
     arms = [arm(drafter=d, n=n, limit=4) for d in ("none", "ngram", "sibling", "other") for n in range(1, 9)]
     study = world.add_study(*arms)

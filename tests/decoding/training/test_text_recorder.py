@@ -17,6 +17,7 @@ from decoding.request import Request, SamplingParams
 from decoding.training.collection import LONGEST_PROMPT, Collection
 from decoding.training.text_recorder import TextRecorder
 from tests.decoding.conftest import tiny_qwen2
+from tests.thorough import thorough
 
 TAPPED = (0, 1, 1)
 
@@ -39,7 +40,7 @@ def off(recorded: torch.Tensor, computed: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize(
-    ("weights", "tolerance", "graphs"), [("dense", 0.005, False), ("dense", 0.005, True), ("int8", 0.05, False)]
+    ("weights", "tolerance", "graphs"), [thorough("dense", 0.005, False), ("dense", 0.005, True), ("int8", 0.05, False)]
 )
 @torch.inference_mode()
 def test_the_states_are_those_of_the_text(folder: Path, weights: str, tolerance: float, graphs: bool) -> None:

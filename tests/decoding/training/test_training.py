@@ -24,6 +24,7 @@ from decoding.training.drafter import TrainingStoppedError
 from decoding.training.plan import WorkFolder
 from tests.decoding.conftest import tiny_qwen2
 from tests.decoding.training.program import SMALL, TASK, Quiet, train_until, training
+from tests.thorough import thorough
 
 N_FUNCTIONS = 46  # with the planted task three shards, and fewer tokens than asked for in two
 
@@ -149,7 +150,7 @@ class Impatient(Quiet):
         return self.left <= 0
 
 
-@pytest.mark.parametrize("n", [1, 40])
+@pytest.mark.parametrize("n", [thorough(1), 40])
 def test_stopped_it_goes_on_with_the_same_options_and_refuses_others(n: int, place: Path, small: None) -> None:
     with pytest.raises(TrainingStoppedError):
         training(place, Impatient(n)).run()

@@ -23,6 +23,7 @@ from evaluation.prompting import build_prompt
 from evaluation.sandbox import SandboxResult
 from tests.evaluation.from_code.conftest import opener_in
 from tests.fakes import INFILL
+from tests.thorough import thorough
 
 SHOP = '''
 import random
@@ -263,8 +264,10 @@ def test_another_source_command_or_option_has_another_state(opened, tmp_path):
             "import gadgets\n",
             r"import gadgets, which is not installed .*: install its package with `python -m pip",
         ),
-        ("import shop.tills\n", r"import shop.tills, .*: install the project with `python -m pip install -e \.`"),
-        ("pass\n", "may import another copy"),
+        thorough(
+            "import shop.tills\n", r"import shop.tills, .*: install the project with `python -m pip install -e \.`"
+        ),
+        thorough("pass\n", "may import another copy"),
         ("import time\ntime.sleep(60)\n", "did not end within 2 s and called no function of shop: give --timeout"),
     ],
 )

@@ -57,6 +57,7 @@ def seen(sandbox, expression):
 
 def test_a_program_does_not_learn_where_it_runs(sandbox):
     assert "localhost" in seen(sandbox, "os.uname()")
+    assert "localhost" in seen(sandbox, "__import__('socket').gethostname()"), "boltons asks for it when it is imported"
     assert MARK not in seen(sandbox, "(sys.argv, sys.orig_argv)")
     raw = "(lambda b: (ctypes.CDLL(None).uname(b), b.raw.strip(bytes(1))))(ctypes.create_string_buffer(1024))"
     assert seen(sandbox, raw) == repr("(-1, b'')")
