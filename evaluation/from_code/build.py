@@ -11,13 +11,14 @@ from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
-from evaluation.from_code.called import list_called_examples, list_receivers
+from evaluation.from_code.called import list_called_examples, list_receivers, list_texts_by_parameter
 from evaluation.from_code.callees import list_callee_exceptions, list_texts_compared_by_callees
 from evaluation.from_code.calls.annotations import keep_typed_cases
 from evaluation.from_code.calls.cases import (
     Case,
     find_fixed_values,
     find_none_parameters,
+    find_types,
     keep_repeatable,
     returns_none_too,
 )
@@ -43,7 +44,7 @@ from evaluation.from_code.source.closure import ModuleSources
 from evaluation.from_code.source.context import Context, build_prompt
 from evaluation.from_code.source.duplicates import find_duplicates
 from evaluation.from_code.source.examples import list_docstring_examples
-from evaluation.from_code.source.find import ProjectFunction
+from evaluation.from_code.source.find import ProjectFunction, find_functions
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.source.provenance import Origin
 from evaluation.from_code.tasks import (
@@ -61,7 +62,7 @@ from evaluation.sandbox import Sandbox
 from evaluation.source import list_positional_arguments
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-22"
+BUILDER = "from-code-23"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -112,6 +113,11 @@ class BuildContext:
     def attribute_names(self) -> frozenset[str]:
         """The names that the project's classes give their attributes, without those that common types have too."""
         return find_attribute_names(module.tree for module in self.project.modules.values())
+
+    @cached_property
+    def texts_by_parameter(self) -> dict[str, list[str | bytes]]:
+        """The texts and bytes that the tests called functions with, by the name of the parameter."""
+        return list_texts_by_parameter(find_functions(self.project), self.recording.calls)
 
 
 def make_task_from_calls(work: BuildContext, function: ProjectFunction) -> TaskResult:
@@ -166,14 +172,16 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
     names = [argument.arg for argument in list_positional_arguments(bare.args)]
     use = mutants.FunctionUse(
         function.owner, find_fixed_values(chosen, names), returns_none_too(cases), find_none_parameters(cases, names),
-        list_callee_exceptions(bare, function.module.tree),
+        list_callee_exceptions(bare, function.module.tree), find_types(cases, names),
     )  # fmt: skip
     faulty = tuple(mutants.build_mutants(bare, checks.MAX_MUTANTS, use))
     if len(faulty) < checks.MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
     elsewhere = CallSources(
-        list_receivers(work.recording.calls, function), list_texts_compared_by_callees(bare, function.module.tree)
+        list_receivers(work.recording.calls, function),
+        list_texts_compared_by_callees(bare, function.module.tree),
+        work.texts_by_parameter,
     )
     with_numbers = resolve_defaults(bare, function.module.tree)
     near = find_nearby_cases(sandbox, program, with_numbers, chosen, cases, score.survivors, elsewhere)

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from evaluation.from_code.calls.literals import format_arguments, format_for_reader
 from evaluation.from_code.calls.record import Recording
-from evaluation.from_code.calls.recorded import RecordedCall
+from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
 from evaluation.from_code.calls.volatile import is_volatile
+from evaluation.from_code.mutants import list_parameters
 from evaluation.from_code.recording import values
 from evaluation.from_code.recording.values import OpaqueObject
 from evaluation.from_code.source.find import ProjectFunction
@@ -25,6 +26,8 @@ _MAX_WRITTEN = 2000
 _PER_FUNCTION = 2
 _MAX_EXAMPLES = 6
 _RECEIVERS_PER_METHOD = 20
+_TEXTS_PER_PARAMETER = 30
+_MAX_TEXT_CHARS = 100
 
 
 def list_called_examples(function: ProjectFunction, recording: Recording) -> list[str]:
@@ -60,6 +63,22 @@ def list_receivers(calls: Mapping[str, Sequence[RecordedCall]], function: Projec
             args, _ = values.read_plain(call.call)
             found += [each for each in args[:1] if isinstance(each, OpaqueObject)]
     return found
+
+
+def list_texts_by_parameter(
+    functions: Sequence[ProjectFunction], calls: Mapping[str, Sequence[RecordedCall]]
+) -> dict[str, list[str | bytes]]:
+    """Texts and bytes that functions were called with, by the name of the parameter, at most _TEXTS_PER_PARAMETER each:
+    what is an address, a date or a name in one function is one in others."""
+    found: dict[str, dict[str, str | bytes]] = {}
+    for function in functions:
+        names = list_parameters(function.node)
+        for call in calls.get(function.key, ()):
+            args, kwargs = values.read_plain(call.call)
+            for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
+                if isinstance(value, str | bytes) and len(value) <= _MAX_TEXT_CHARS:
+                    found.setdefault(name, {})[compute_digest(repr(value))] = value
+    return {name: [texts[key] for key in sorted(texts)][:_TEXTS_PER_PARAMETER] for name, texts in found.items()}
 
 
 def _find_called(function: ProjectFunction) -> dict[str, bool]:

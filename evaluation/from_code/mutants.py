@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evaluation.from_code.misreadings import list_misreadings
 from evaluation.from_code.operators import MutationContext, list_mutations
 from evaluation.from_code.oversights import (
     find_conditions_after_guards,
@@ -42,8 +43,9 @@ class FunctionUse:
     """What is known of a function beside its source.
 
     `owner` is its class, `fixed` are parameters and attributes that have one value in all cases, `has_none` says
-    whether it returns None beside values that can be empty, `optional` are parameters that are None in some cases, and
-    `arriving` the names of exceptions that what it calls raises.
+    whether it returns None beside values that can be empty, `optional` are parameters that are None in some cases,
+    `arriving` the names of exceptions that what it calls raises, and `types` those of its parameters and (as "return")
+    of its results, where each has one.
     """
 
     owner: ast.ClassDef | None = None
@@ -51,6 +53,7 @@ class FunctionUse:
     has_none: bool = False
     optional: Collection[str] = ()
     arriving: Sequence[str] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 _UNKNOWN_USE = FunctionUse()
@@ -70,7 +73,8 @@ def build_mutants(function: FunctionNode, limit: int, use: FunctionUse = _UNKNOW
         use.owner.name if use.owner else "",
     )  # fmt: skip
     found: dict[str, Mutant] = {}
-    for operator, line, source in (*_list_faulty(function, context), *_swallow_exceptions(function, use.arriving)):
+    elsewhere = (*_swallow_exceptions(function, use.arriving), *list_misreadings(function, use.types))
+    for operator, line, source in (*_list_faulty(function, context), *elsewhere):
         if source != original and source not in found:
             found[source] = Mutant(source, operator, line)
     queues: dict[str, list[Mutant]] = {}

@@ -1,7 +1,8 @@
 """Adds calls near to the recorded ones to the cases of a function, where a reader can know what is right.
 
-Such a call is shown as an example, or does what recorded calls do: a caller might make it, it takes their branches, its
-arguments are of their kinds, and every mutant that repeats the recorded calls does on it what the original does.
+Such a call is shown as an example, or does what recorded calls do: it takes their branches, raises what they raise, and
+its arguments are of their kinds. Of 119 right answers to 29 tasks of four projects, by strangers who saw the prompts
+alone, it refused none that the recorded calls and the docstring's own examples did not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case, drop_volatile, format_case
-from evaluation.from_code.calls.nearby import UNLIKELY, CallSources, NearbyCall, list_nearby
+from evaluation.from_code.calls.nearby import NONE_ITEM, UNLIKELY, CallSources, NearbyCall, list_nearby
 from evaluation.from_code.calls.observe import BATCH, CallOutcome, PlacedFunction, UnobservableError, observe
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.calls.variety import choose_varied_cases
@@ -22,12 +23,12 @@ from evaluation.from_code.recording import values
 from evaluation.from_code.recording.calls import describe_shape
 from evaluation.sandbox import Sandbox
 
-MAX_CALLS = 150
+MAX_CALLS = 300
 MAX_STEPS = 1_500_000
 """Estimated steps of the original and the survivors on all calls; there are fewer calls for slow
 functions, and none if fewer than MIN_CALLS are left."""
 MIN_CALLS = 20
-MAX_JUDGING = 20
+MAX_JUDGING = 60
 MAX_SHOWN = 6
 MAX_ODD = 5
 """Calls that callers seldom make and that are not among the MAX_SHOWN: they are shown too. Where a function has at most
@@ -67,27 +68,30 @@ def find_nearby_cases(
     limit = _limit_calls(recorded, 1 + len(faulty))
     if limit < MIN_CALLS:
         return NearbyCases()
-    others = [case for case in recorded if case not in chosen][:limit]
+    left = [case for case in recorded if case not in chosen][:limit]
     calls = list_nearby(recorded, node, limit, sources)
     accidents = _ACCIDENTS - ({"LookupError"} if node.name in _LOOKUPS else set())
     called = _observe_usual(sandbox, program, list(calls), recorded, accidents)
-    if not called and not others:
+    if not called and not left:
         return NearbyCases()
-    noticing = checks.find_noticing_cases(sandbox, program, [*others, *called], faulty)
+    noticing = checks.find_noticing_cases(sandbox, program, [*left, *called], faulty)
     candidates = [
         _Candidate(case, frozenset(n for n, numbers in enumerate(noticing) if number in numbers))
-        for number, case in enumerate([*others, *called])
+        for number, case in enumerate([*left, *called])
     ]
-    telling = _choose_telling(candidates[: len(others)])
+    telling = _choose_telling(candidates[: len(left)])
     seen = _KnownBehaviour.from_cases(recorded, frozenset().union(*(each.killed for each in telling)))
-    near = [_Candidate(each.case, each.killed - seen.killed) for each in candidates[len(others) :]]
+    near = [_Candidate(each.case, each.killed - seen.killed) for each in candidates[len(left) :]]
     short = _keep_short(near, program.placement.function)
     told = _choose_shown(short, seen)
     odd = _choose_odd([each.case for each in short if each.case not in told], calls, recorded)
-    likely = [each for each in near if calls[each.case.call].is_likely and not any(seen.count_new(each))]
     shapes = {case.shape for case in _describe_shapes(recorded)}
-    usual = [each.case for each in likely if each.case.shape in shapes]
-    found = [*told, *odd], choose_varied_cases(usual, MAX_JUDGING)
+    others = [
+        each.case for each in near
+        if seen.knows_behaviour(each.case) and each.case not in (*told, *odd)
+        and (each.case.shape in shapes or calls[each.case.call].kind.endswith(NONE_ITEM))
+    ]  # fmt: skip
+    found = [*told, *odd], choose_varied_cases(others, MAX_JUDGING)
     shown, judging = _keep_repeated(sandbox, program, *found)
     return NearbyCases(tuple(shown), (*(each.case for each in telling), *judging))
 
@@ -140,6 +144,10 @@ class _KnownBehaviour:
         outcome = candidate.case.outcome
         new = len(candidate.killed - self.killed), len(outcome.arcs - self.branches)
         return *new, len(set(outcome.raised[:1]) - self.raised)
+
+    def knows_behaviour(self, case: Case) -> bool:
+        """Whether a case takes known branches alone, and raises nothing else than known exceptions."""
+        return case.outcome.arcs <= self.branches and self.raised.issuperset(case.outcome.raised[:1])
 
     def add(self, candidate: _Candidate) -> _KnownBehaviour:
         """With what a case shows."""

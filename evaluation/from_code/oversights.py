@@ -39,10 +39,11 @@ _FOR_SPACES = {"split": ("split", " "), "strip": ("strip", " "), "splitlines": (
 """Calls without arguments, and what does the same with the usual space or end of line alone."""
 _REGEX = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 Fault = tuple[str, list[ast.AST]]
-ORDER, SUBCLASS, TEXT_ORDER = "order", "subclass", "text order"
-UNCLEAR = (ORDER, SUBCLASS, TEXT_ORDER)
-"""Conditions in another order often do the same, a class may not be meant to be derived from, and texts are sorted as
-texts: such a fault counts only where a call tells it apart."""
+ORDER, SUBCLASS, TEXT_ORDER, MISREADING = "order", "subclass", "text order", "misreading"
+UNCLEAR = (ORDER, SUBCLASS, TEXT_ORDER, MISREADING)
+"""Conditions in another order often do the same, a class may not be meant to be derived from, texts are sorted as
+texts, and a text that is stripped anyway may be stripped before: such a fault counts only where a call tells it
+apart."""
 
 
 def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:

@@ -137,6 +137,21 @@ def find_none_parameters(cases: Sequence[Case], names: Sequence[str]) -> set[str
     return found
 
 
+def find_types(cases: Sequence[Case], names: Sequence[str]) -> dict[str, str]:
+    """The type of each of the parameters `names` that has one in all calls, and of the results, as "return"; None does
+    not count."""
+    seen: dict[str, set[str]] = {}
+    for case in cases:
+        args, kwargs = values.read_plain(case.call)
+        found = dict(zip(names, args, strict=False)) | kwargs
+        if case.outcome.returned is not None:
+            found["return"] = values.read_plain(case.outcome.returned)
+        for name, value in found.items():
+            if value is not None:
+                seen.setdefault(name, set()).add(type(value).__name__)
+    return {name: next(iter(types)) for name, types in seen.items() if len(types) == 1}
+
+
 def build_test(cases: Sequence[Case]) -> str:
     """Source that defines check(candidate) for calls with plain data that raise builtin exceptions alone and return no
     iterators (`placing.spec.CALLS`): assertions for each case."""

@@ -7,9 +7,10 @@ numbers of texts, items, options. A text that no test resembles would show how t
 from __future__ import annotations
 
 import ast
+import json
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -27,9 +28,12 @@ _MAX_CHANGED = 40
 _MAX_ATTEMPTS = 60
 """Changes of one kind in one place that are written: writing them takes longest."""
 _MAX_RECEIVERS = 20
+_MAX_LENGTH = 100
+NONE_ITEM = "none item"
 UNLIKELY = (
-    "slice", "none item", "joined text", "doubled mark", "compared text", "compared number", "compared length", "type",
-    "option", "attribute", "other sign", "empty", "part mark", "shorter text", "character", "case", "long text",
+    "slice", NONE_ITEM, "joined text", "doubled mark", "compared text", "compared number", "compared length", "type",
+    "option", "attribute", "other sign", "bytes", "small number", "length number", "same part", "shorter mark", "empty",
+    "part mark", "shorter text", "character", "case", "long text",
 )  # fmt: skip
 """Last words of the kinds of change that callers seldom make, or whose result no reader could know; those first that a
 hurried writer forgets."""
@@ -56,10 +60,12 @@ class NearbyCall:
 @dataclass(frozen=True)
 class CallSources:
     """Parts of nearby calls that stand neither in the recorded ones nor in the function: other objects of a method's
-    class, which take the receiver's place, and texts that called functions compare their parameters with."""
+    class, which take the receiver's place, texts that called functions compare their parameters with, and texts and
+    bytes that other functions were called with, by the name of the parameter."""
 
     receivers: Sequence[Any] = ()
     texts: Sequence[str] = ()
+    texts_by_parameter: Mapping[str, Sequence[str | bytes]] = field(default_factory=dict)
 
 
 _NO_SOURCES = CallSources()
@@ -78,12 +84,11 @@ def list_nearby(
     """
     cases = sorted(cases, key=lambda case: case.digest)
     calls = [values.read_plain(case.call) for case in cases]
-    if node.name == "__init__" and any(_has_content(args[0]) for args, _ in calls if args):
-        return {}  # an exception already holds the arguments that it was made with: changed ones would contradict them
-    classes = {_name_class(args[0]) for args, _ in calls if args}
+    is_constructor = node.name == "__init__"
+    classes = {_name_class(args[0]) for args, _ in calls if args and not is_constructor}
     others = [each for each in list_distinct(sources.receivers) if _name_class(each) in classes][:_MAX_RECEIVERS]
     texts = sorted({*_find_texts(node), *(text for text in sources.texts if len(text) <= MAX_TEXT_CHARS)})
-    hints = Hints(_find_compared_numbers(node), _find_checked_types(node), texts)
+    compared, checked = _find_compared_numbers(node), _find_checked_types(node)
     pools = _collect_pools(calls)
     known = {case.call for case in cases}
     tried: set[tuple[ArgumentPlace, str]] = set()
@@ -91,12 +96,15 @@ def list_nearby(
     queues: dict[Hashable, list[str]] = {}
     found: dict[str, NearbyCall] = {}
     for case, (args, kwargs) in zip(cases[:_MAX_CHANGED], calls, strict=False):
+        hints = Hints(compared, checked, texts, sorted(_list_lengths(json.loads(case.call))))
         changes = _change_call(args, kwargs, pools, hints, node)
-        for place, kind, changed in chain(changes, _replace_receiver(args, kwargs, others)):
+        elsewhere = _take_from_elsewhere(args, kwargs, list_parameters(node), sources.texts_by_parameter)
+        for place, kind, changed in chain(changes, elsewhere, _replace_receiver(args, kwargs, others)):
             attempts[place, kind] += 1
             if attempts[place, kind] > _MAX_ATTEMPTS:
                 continue
-            text, value = try_serialize(changed), try_serialize(_get_argument(changed, place))
+            text = try_serialize(_hold_arguments(changed) if is_constructor else changed)
+            value = try_serialize(_get_argument(changed, place))
             if text is None or value is None or text in known:
                 continue
             known.add(text)
@@ -135,9 +143,35 @@ def _name_class(value: object) -> str:
     return str(value.tree["object"][0]) if isinstance(value, OpaqueObject) and "object" in value.tree else ""
 
 
-def _has_content(value: object) -> bool:
-    """Whether it is an object with a content beside its attributes."""
-    return isinstance(value, OpaqueObject) and bool(value.tree.get("object", (None, None))[1])
+def _hold_arguments(call: _Call) -> _Call:
+    """A constructor's call whose receiver holds the arguments where it held some: an exception does from `__new__`."""
+    args, kwargs = call
+    match args[:1]:
+        case (OpaqueObject(tree={"object": [name, [_, *_], attributes]}),):
+            content = [json.loads(values.serialize(each)) for each in args[1:]]
+            return (OpaqueObject({"object": [name, content, attributes]}), *args[1:]), kwargs
+    return call
+
+
+def _list_lengths(tree: Any) -> set[int]:
+    """The lengths of all containers in a written call, of at most _MAX_LENGTH items."""
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    own = {len(tree)} if isinstance(tree, list) and len(tree) <= _MAX_LENGTH else set()
+    return own.union(*map(_list_lengths, parts))
+
+
+def _take_from_elsewhere(
+    args: tuple[Any, ...], kwargs: dict[str, Any], names: Sequence[str], texts: Mapping[str, Sequence[Any]]
+) -> Iterator[_Change]:
+    """The call with texts that other functions were called with for a parameter of the same name."""
+    for number, (name, value) in enumerate(zip(names, args, strict=False)):
+        for other in texts.get(name, ()):
+            if type(other) is type(value):
+                yield number, "elsewhere", ((*args[:number], other, *args[number + 1 :]), kwargs)
+    for name, value in kwargs.items():
+        for other in texts.get(name, ()):
+            if type(other) is type(value):
+                yield name, "elsewhere", (args, {**kwargs, name: other})
 
 
 def _get_argument(call: _Call, place: ArgumentPlace) -> Any:

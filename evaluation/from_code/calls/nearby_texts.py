@@ -13,6 +13,8 @@ _PARTS = re.compile(r"[^\W\d_]+|\d+|[\W_]+")
 _MARKS = re.compile(r"[^\w\s]")
 _MAX_PARTS = 40
 _MAX_CHARACTERS = 16
+_COMMON_TRAPS = ("\t", "\n", " ", "\xe9", "\xa0", "%", "{")
+"""White space, a letter and a space that are not in ASCII, and what begins a field of a template."""
 
 
 def change_text(value: str, alike: Sequence[str], constants: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -38,17 +40,21 @@ def _change_parts(value: str, alike: Sequence[str]) -> Iterator[tuple[str, str]]
         others = [other for other in by_kind.get(_classify_part(part), ())[:3] if other != part][:2]
         for other in [*others, *(digit for digit in "01" if part.isdigit() and len(part) == 1)]:
             yield f"part {_classify_part(part)[0]}", "".join([*parts[:number], other, *parts[number + 1 :]])
+        same = (other for other in parts if other != part and _classify_part(other) == _classify_part(part))
+        for other in list(dict.fromkeys(same))[:2]:
+            yield "same part", "".join([*parts[:number], other, *parts[number + 1 :]])
         if _classify_part(part) == ("mark", False):
             yield "doubled mark", "".join([*parts[:number], part, *parts[number:]])
-    yield "shorter text", "".join(parts[:-2])
-    yield "shorter text", "".join(parts[2:])
+            if len(part) > 1:
+                yield "shorter mark", "".join([*parts[:number], part[:-1], *parts[number + 1 :]])
+    yield from (("shorter text", "".join(cut)) for cut in (parts[:1], parts[:2], parts[:-2], parts[2:]))
 
 
 def _list_characters(constants: Sequence[str]) -> list[str]:
     """The characters of the source's texts, those first that are neither letters nor digits, at most _MAX_CHARACTERS;
-    then tab and line feed."""
+    then _COMMON_TRAPS."""
     found = sorted(set("".join(constants)), key=lambda character: (character.isalnum(), character))
-    return [*dict.fromkeys([*found[:_MAX_CHARACTERS], "\t", "\n"])]
+    return [*dict.fromkeys([*found[:_MAX_CHARACTERS], *_COMMON_TRAPS])]
 
 
 @lru_cache(maxsize=64)

@@ -17,17 +17,20 @@ _MAX_REPLACEMENTS = 6
 """Replacements of one part by others of its kind."""
 _LONG_TEXT_CHARS = 128
 """Longer than what is usually done in one piece: a block of a hash has 64 bytes."""
+_SMALL = 8
+"""Numbers up to it are tried where recorded ones are that small: they may be places in something short."""
 _CONTENT = ""
 """The items of an object of a class derived from list or dict, among its attributes."""
 
 
 @dataclass(frozen=True)
 class Hints:
-    """What the source of a function says about interesting arguments."""
+    """What the source of a function, and the call that is changed, say about interesting arguments."""
 
     numbers: Sequence[int | float]
     types: Sequence[type]
     texts: Sequence[str]
+    lengths: Sequence[int] = ()  # of the containers in the call
 
 
 def change_value(value: Any, pool: Sequence[Any], hints: Hints) -> Iterator[tuple[str, Any]]:
@@ -37,7 +40,7 @@ def change_value(value: Any, pool: Sequence[Any], hints: Hints) -> Iterator[tupl
     if isinstance(value, list | tuple) and _has_hashable_items(value):
         others = (kind for kind in hints.types if kind is not type(value))
         yield from (("type", dict.fromkeys(value) if kind is dict else kind(value)) for kind in others)
-    if value and isinstance(value, str | list | dict | set):
+    if value and isinstance(value, str | bytes | list | dict | set):
         yield "empty", type(value)()
     if isinstance(value, str | bytes) and 2 <= len(value) <= MAX_TEXT_CHARS:
         yield "long text", value * (_LONG_TEXT_CHARS // len(value) + 1)
@@ -48,9 +51,11 @@ def change_value(value: Any, pool: Sequence[Any], hints: Hints) -> Iterator[tupl
         case bool():
             yield "turned", not value
         case int() | float():
-            yield from _change_number(value, alike, hints.numbers)
+            yield from _change_number(value, alike, hints)
         case str():
             yield from change_text(value, alike, hints.texts)
+        case bytes() if 0 < len(value) <= MAX_TEXT_CHARS:
+            yield from _change_bytes(value)
         case [_, *_]:
             yield from _change_sequence(value, alike, hints)
         case OpaqueObject(tree={"object": ["builtins:slice", [start, stop, step], []]}):
@@ -59,17 +64,7 @@ def change_value(value: Any, pool: Sequence[Any], hints: Hints) -> Iterator[tupl
         case OpaqueObject(tree={"object": _}):
             yield from _change_object(value, alike)
         case dict():
-            yield from (
-                ("fewer", {k: v for k, v in value.items() if k != key}) for key in list(value)[:_MAX_REPLACEMENTS]
-            )
-            yield from (("more", {**value, **other}) for other in alike[:_MAX_REPLACEMENTS])
-            yield from (
-                ("none item", {**value, key: None}) for key, item in list(value.items())[:2] if item is not None
-            )
-            for key, item in list(value.items())[:_MAX_REPLACEMENTS]:
-                if isinstance(item, str | int | float | list | tuple):
-                    for kind, other in change_value(item, list_distinct([o[key] for o in alike if key in o]), hints):
-                        yield f"item {kind}", {**value, key: other}
+            yield from _change_dict(value, alike, hints)
 
 
 def _has_hashable_items(value: Sequence[Any]) -> bool:
@@ -80,15 +75,36 @@ def _has_hashable_items(value: Sequence[Any]) -> bool:
     return True
 
 
-def _change_number(
-    value: int | float, alike: Sequence[int | float], compared: Sequence[int | float]
-) -> Iterator[tuple[str, Any]]:
+def _change_dict(value: dict[Any, Any], alike: Sequence[dict[Any, Any]], hints: Hints) -> Iterator[tuple[str, Any]]:
+    yield from (("fewer", {k: v for k, v in value.items() if k != key}) for key in list(value)[:_MAX_REPLACEMENTS])
+    yield from (("more", {**value, **other}) for other in alike[:_MAX_REPLACEMENTS])
+    yield from (("none item", {**value, key: None}) for key, item in list(value.items())[:2] if item is not None)
+    for key, item in list(value.items())[:_MAX_REPLACEMENTS]:
+        if isinstance(item, str | int | float | list | tuple):
+            for kind, other in change_value(item, list_distinct([o[key] for o in alike if key in o]), hints):
+                yield f"item {kind}", {**value, key: other}
+
+
+def _change_bytes(value: bytes) -> Iterator[tuple[str, bytes]]:
+    """Other ends, a letter that is not in ASCII, and the last byte twice."""
+    middle = len(value) // 2
+    yield "bytes", value[:middle] + "\xe9".encode() + value[middle:]
+    ends = (value + b"\n", b" " + value, value + b"\0", b"\xff" + value, value + value[-1:])
+    yield from (("bytes", other) for other in ends)
+
+
+def _change_number(value: int | float, alike: Sequence[int | float], hints: Hints) -> Iterator[tuple[str, Any]]:
+    compared = hints.numbers
     negative = any(other < 0 for other in alike)
     for kind, nears in (("number", (0, value)), ("compared number", compared)):
         for other in (number + change for number in nears for change in (-1, 0, 1)):
             if other >= 0 or negative or other in compared:
                 yield kind, type(value)(other)
     yield ("sign" if negative else "other sign"), -value
+    if type(value) is int and abs(value) <= _SMALL:
+        yield from (("small number", other) for other in range(-_SMALL if negative else 0, _SMALL + 1))
+        ends = (end + change for length in hints.lengths for end in (length, -length) for change in (-1, 0, 1))
+        yield from (("length number", end) for end in ends if end >= 0 or negative)
 
 
 def _change_sequence(value: Any, alike: Sequence[Any], hints: Hints) -> Iterator[tuple[str, Any]]:
@@ -96,6 +112,7 @@ def _change_sequence(value: Any, alike: Sequence[Any], hints: Hints) -> Iterator
         return
     kind = type(value)
     yield "reversed", value[::-1]
+    yield from (("none item", kind((other, *value[1:]))) for other in (None, 0) if value[0] not in (None, 0))
     if kind is list or len({len(other) for other in alike}) > 1:  # a tuple of one length is a record
         yield "shorter", value[:-1]
         yield "shorter", value[1:]
@@ -121,9 +138,8 @@ def _change_object(value: OpaqueObject, alike: Sequence[OpaqueObject]) -> Iterat
     name, content, attributes = value.tree["object"]
     others = [other.tree["object"] for other in alike if "object" in other.tree]
     states = [{_CONTENT: items, **dict(state)} for kind, items, state in others if kind == name]
-    match content:
-        case [first, [{"tuple": [key, part]}, *rest]] if part is not None:  # of a class derived from dict
-            yield "none item", OpaqueObject({"object": [name, [first, [{"tuple": [key, None]}, *rest]], attributes]})
+    if (changed_tree := _put_none(value.tree)) is not None:
+        yield "none item", OpaqueObject(changed_tree)
     own = {_CONTENT: content, **dict(attributes)}
     for changed, tree in dict(attributes).items():
         apart = [state[changed] for state in states if state.keys() == own.keys() and state[changed] != tree]
@@ -135,6 +151,21 @@ def _change_object(value: OpaqueObject, alike: Sequence[OpaqueObject]) -> Iterat
         for other in trees:
             state = [[key, other if key == changed else part] for key, part in attributes]
             yield f"{changed} attribute", OpaqueObject({"object": [name, content, state]})
+
+
+def _put_none(tree: Any) -> Any:
+    """An object with None as the first value of it, where its class derives from dict, or of an object in its first
+    such attribute; None where there is none."""
+    match tree:
+        case {"object": [name, [first, [{"tuple": [key, part]}, *rest]], attributes]} if part is not None:
+            return {"object": [name, [first, [{"tuple": [key, None]}, *rest]], attributes]}
+        case {"number": [number, inner]}:
+            return None if (changed := _put_none(inner)) is None else {"number": [number, changed]}
+        case {"object": [name, content, [*attributes]]}:
+            for place, (key, part) in enumerate(attributes):
+                if (changed := _put_none(part)) is not None:
+                    return {"object": [name, content, [*attributes[:place], [key, changed], *attributes[place + 1 :]]]}
+    return None
 
 
 def _varies_alone(name: str, states: Sequence[dict[str, Any]]) -> bool:

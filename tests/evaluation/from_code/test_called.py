@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.from_code.called import list_called_examples
+from evaluation.from_code.called import list_called_examples, list_texts_by_parameter
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
 from evaluation.from_code.recording import values
@@ -71,3 +71,13 @@ def test_they_stand_before_the_functions_own_examples(found):
     project, function, _ = found
     prompt = build_prompt(project, function, examples=["price(1) returns 2"], called=["lookup(1) returns 3"])
     assert "    # What it calls, for example:\n    # lookup(1) returns 3\n    # For example:\n    # price(1)" in prompt
+
+
+def test_texts_are_collected_by_the_names_of_parameters(found):
+    project, function, recording = found
+    functions = find_functions(project)
+    by_name = list_texts_by_parameter(functions, recording.calls)
+    assert by_name["name"] == ["pear"], "not the long one"
+    assert by_name["mark"] == [","]
+    assert "default" not in by_name
+    assert function.key not in recording.calls

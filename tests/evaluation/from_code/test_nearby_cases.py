@@ -59,6 +59,23 @@ def test_what_only_judges_takes_known_branches_with_arguments_of_known_kinds(san
     assert all(case.outcome.arcs <= branches and not case.outcome.raised for case in near.judging)
 
 
+def test_calls_that_callers_seldom_make_judge_too_where_they_do_what_recorded_ones_do(sandbox):
+    source = "def f(text):\n    return text + '!'\n"
+    program, cases, near = find(sandbox, source, ("red car",), ("blue bus",), ("old car",))
+    for wrong in ("text.strip() + '!'", "text.lower() + '!'", "text.encode('ascii', 'ignore').decode() + '!'"):
+        program_of_wrong = source.replace("text + '!'", wrong)
+        assert checks.find_noticing_cases(sandbox, program, cases, [program_of_wrong]) == [[]]
+        assert checks.find_noticing_cases(sandbox, program, near.judging, [program_of_wrong]) != [[]]
+
+
+def test_a_value_none_in_a_dict_judges_though_no_recorded_one_is_none(sandbox):
+    source = "def f(table, key):\n    return table[key]\n"
+    program, cases, near = find(sandbox, source, ({"a": 1}, "a"), ({"b": 2}, "b"), ({"c": 3, "a": 4}, "a"))
+    wrong = "def f(table, key):\n    if table.get(key) is None:\n        raise KeyError(key)\n    return table[key]\n"
+    assert checks.find_noticing_cases(sandbox, program, cases, [wrong]) == [[]]
+    assert checks.find_noticing_cases(sandbox, program, [*near.shown, *near.judging], [wrong]) != [[]]
+
+
 def test_a_prompt_shows_calls_that_callers_seldom_make_though_they_tell_no_mutant_apart(sandbox):
     body = "def f(x):\n    return [word for word in __import__('re').split('[-_. ]+', x) if word]\n"
     _, cases, near = find(sandbox, body, ("red-car",), ("blue_bus",), ("old.car",), ("a b",))

@@ -113,3 +113,9 @@ def test_none_and_values_that_can_be_empty_are_both_results(results, both):
 def test_objects_and_members_of_enumerations_are_no_values_that_can_be_empty(tree, can_be_empty):
     other = Case("", "", CallOutcome(json.dumps(tree)))
     assert cases.returns_none_too([case(returned=None), other]) == can_be_empty
+
+
+def test_the_one_type_of_a_parameter_and_of_the_results_is_found_without_none():
+    made = [case("a", 1, returned=[1], n=None), case("b", 2.5, returned=[], n=3), case("c", returned=None)]
+    assert cases.find_types(made, ["text", "number"]) == {"text": "str", "return": "list", "n": "int"}
+    assert cases.find_types([case(raised=("KeyError",))], ["text"]) == {}

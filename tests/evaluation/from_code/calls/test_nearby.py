@@ -165,12 +165,15 @@ def test_an_argument_takes_the_value_of_another_one_of_its_type():
     assert (("a", "a"), {}) in nearby("def f(x, y): ...", case("a", "b"), case("c", "d"))
 
 
-def test_a_constructor_of_an_exception_keeps_the_arguments_that_it_was_made_with():
+def test_an_exception_holds_the_changed_arguments_when_its_constructor_begins():
     made = OpaqueObject({"object": ["m:OddError", ["a b", 1], []]})
     bare = OpaqueObject({"object": ["m:Thing", None, []]})
     source = "def __init__(self, text, number): ..."
-    assert nearby(source, case(made, "a b", 1), case(made, "c d", 2)) == []
-    assert nearby(source, case(bare, "a b", 1), case(bare, "c d", 2))
+    found = nearby(source, case(made, "a b", 1), case(made, "c d", 2))
+    assert found
+    assert all(receiver.tree["object"][1] == list(given) for (receiver, *given), _ in found)
+    without = nearby(source, case(bare, "a b", 1), case(bare, "c d", 2))
+    assert {receiver.tree["object"][1] for (receiver, *_), _ in without} == {None}
 
 
 def test_objects_that_other_methods_were_called_on_take_the_receivers_place():
@@ -229,3 +232,55 @@ def test_an_attribute_that_changes_with_the_items_keeps_its_value():
     kinds = [OpaqueObject({"object": ["m:Table", [None, [{"tuple": [key, 1]}]], [["keys", [key]]]]}) for key in "ab"]
     found = [each.tree["object"] for each in first_arguments("def f(self): ...", *map(case, kinds))]
     assert all(content[1][0]["tuple"][0] == keys[0][1][0] for _, content, keys in found)
+
+
+def test_spaces_letters_of_other_languages_and_marks_of_templates_are_put_into_texts():
+    found = first_arguments("def f(x): ...", case("one"), case("two"))
+    assert {" one", "one ", "o ne", "one\xe9", "\xa0two", "t%wo", "{one"} <= set(found)
+
+
+def test_bytes_get_other_ends_and_are_left_empty():
+    found = first_arguments("def f(x): ...", case(b"ab"), case(b"c"))
+    assert {b"", b"ab\n", b" ab", b"ab\0", b"\xffab", b"abb"} <= set(found)
+
+
+@pytest.mark.parametrize(("numbers", "least"), [((3, -1), -8), ((3, 1), 0)])
+def test_small_numbers_are_tried_below_zero_only_where_a_recorded_one_is(numbers, least):
+    found = list_nearby(list(map(case, numbers)), ast.parse("def f(x): ...").body[0], 400)
+    tried = {values.read_plain(call)[0][0] for call in found}
+    assert {each for each in tried if abs(each) <= 8 and each not in numbers} >= {*range(least, 9)} - {*numbers}
+    assert (min(tried) < -3) is (least < 0)
+
+
+def test_the_first_item_of_a_list_is_tried_as_none_and_as_zero():
+    found = first_arguments("def f(x): ...", case([3, 1]), case([5]))
+    assert {(None, 1), (0, 1), (None,)} <= set(map(tuple, found))
+
+
+def test_a_number_goes_to_both_ends_of_every_container_in_the_call_and_past_them():
+    cases = [case([1] * 12, 5), case([1] * 30, -2)]
+    found = {args[1] for args, _ in nearby("def f(items, place): ...", *cases, limit=400)}
+    assert {11, 12, 13, -11, -12, -13, 29, 30, 31, -29, -30, -31} <= found
+
+
+def test_texts_of_other_functions_take_the_place_of_arguments_with_the_same_name():
+    node = ast.parse("def f(url, text): ...").body[0]
+    sources = CallSources(texts_by_parameter={"url": ["http://d#top", b"http://d"], "name": ["x"]})
+    found = list_nearby([case("http://a", "b"), case("http://c", text="d")], node, 400, sources)
+    elsewhere = [values.read_plain(call)[0][0] for call, near in found.items() if near.kind == "elsewhere"]
+    assert set(elsewhere) == {"http://d#top"}
+    assert all(near.is_likely for near in found.values() if near.kind == "elsewhere")
+
+
+def test_a_part_of_a_text_comes_twice_and_a_mark_is_cut():
+    found = set(first_arguments("def f(x): ...", case("a=1&b=2"), case("http://host/x")))
+    assert {"b=1&b=2", "a=1&a=2", "http:/host/x", "http", "http://"} <= found
+
+
+def test_none_is_put_into_an_object_within_the_receiver():
+    inner = {"object": ["m:Table", [None, [{"tuple": ["a", 1]}]], []]}
+    view = OpaqueObject({"object": ["m:View", None, [["size", 3], ["_table", inner]]]})
+    found = list_nearby([case(view, 0), case(view, 1)], ast.parse("def f(self, place): ...").body[0], 400)
+    trees = [values.read_plain(call)[0][0].tree for call, near in found.items() if near.kind == "none item"]
+    assert trees
+    assert all(tree["object"][2][1][1]["object"][1] == [None, [{"tuple": ["a", None]}]] for tree in trees)
