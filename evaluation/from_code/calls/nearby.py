@@ -29,6 +29,7 @@ _MAX_ATTEMPTS = 60
 """Changes of one kind in one place that are written: writing them takes longest."""
 _MAX_RECEIVERS = 20
 _MAX_LENGTH = 100
+_MAX_LENGTHS = 2
 NONE_ITEM = "none item"
 UNLIKELY = (
     "slice", NONE_ITEM, "joined text", "doubled mark", "compared text", "compared number", "compared length", "type",
@@ -96,7 +97,7 @@ def list_nearby(
     queues: dict[Hashable, list[str]] = {}
     found: dict[str, NearbyCall] = {}
     for case, (args, kwargs) in zip(cases[:_MAX_CHANGED], calls, strict=False):
-        hints = Hints(compared, checked, texts, sorted(_list_lengths(json.loads(case.call))))
+        hints = Hints(compared, checked, texts, sorted(_list_lengths(json.loads(case.call)))[-_MAX_LENGTHS:])
         changes = _change_call(args, kwargs, pools, hints, node)
         elsewhere = _take_from_elsewhere(args, kwargs, list_parameters(node), sources.texts_by_parameter)
         for place, kind, changed in chain(changes, elsewhere, _replace_receiver(args, kwargs, others)):
@@ -154,7 +155,7 @@ def _hold_arguments(call: _Call) -> _Call:
 
 
 def _list_lengths(tree: Any) -> set[int]:
-    """The lengths of all containers in a written call, of at most _MAX_LENGTH items."""
+    """The lengths of the lists in a written call, of at most _MAX_LENGTH items; the longest are its containers."""
     parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
     own = {len(tree)} if isinstance(tree, list) and len(tree) <= _MAX_LENGTH else set()
     return own.union(*map(_list_lengths, parts))

@@ -79,6 +79,8 @@ def _change_dict(value: dict[Any, Any], alike: Sequence[dict[Any, Any]], hints: 
     yield from (("fewer", {k: v for k, v in value.items() if k != key}) for key in list(value)[:_MAX_REPLACEMENTS])
     yield from (("more", {**value, **other}) for other in alike[:_MAX_REPLACEMENTS])
     yield from (("none item", {**value, key: None}) for key, item in list(value.items())[:2] if item is not None)
+    if value:
+        yield "none item", dict.fromkeys(value)
     for key, item in list(value.items())[:_MAX_REPLACEMENTS]:
         if isinstance(item, str | int | float | list | tuple):
             for kind, other in change_value(item, list_distinct([o[key] for o in alike if key in o]), hints):
@@ -103,7 +105,7 @@ def _change_number(value: int | float, alike: Sequence[int | float], hints: Hint
     yield ("sign" if negative else "other sign"), -value
     if type(value) is int and abs(value) <= _SMALL:
         yield from (("small number", other) for other in range(-_SMALL if negative else 0, _SMALL + 1))
-        ends = (end + change for length in hints.lengths for end in (length, -length) for change in (-1, 0, 1))
+        ends = (end for length in hints.lengths for end in (length, length - 1, -length, -length - 1))
         yield from (("length number", end) for end in ends if end >= 0 or negative)
 
 
@@ -154,11 +156,12 @@ def _change_object(value: OpaqueObject, alike: Sequence[OpaqueObject]) -> Iterat
 
 
 def _put_none(tree: Any) -> Any:
-    """An object with None as the first value of it, where its class derives from dict, or of an object in its first
-    such attribute; None where there is none."""
+    """An object whose values are None, where its class derives from dict, or those of an object in its first such
+    attribute; None where there is none."""
     match tree:
-        case {"object": [name, [first, [{"tuple": [key, part]}, *rest]], attributes]} if part is not None:
-            return {"object": [name, [first, [{"tuple": [key, None]}, *rest]], attributes]}
+        case {"object": [name, [first, [{"tuple": [_, part]}, *_] as items], attributes]} if part is not None:
+            emptied = [{"tuple": [item["tuple"][0], None]} for item in items]
+            return {"object": [name, [first, emptied], attributes]}
         case {"number": [number, inner]}:
             return None if (changed := _put_none(inner)) is None else {"number": [number, changed]}
         case {"object": [name, content, [*attributes]]}:
