@@ -27,8 +27,9 @@ MAX_TESTS = 40
 """Tests of a task: the most specific ones, at most three of one test function first."""
 FEW_TESTS = 12
 """Where MAX_TESTS take too long."""
-MIN_TESTS = 2
-"""Fewer are weak."""
+MIN_STRONG_TESTS = 5
+MIN_STRONG_MUTANTS = 10
+"""Fewer tests, or tests that were tried on fewer mutants, are weak: nobody tries calls near to theirs."""
 MIN_KILLED = 0.8
 MIN_MUTANTS = 5
 MAX_MUTANTS = 60
@@ -47,6 +48,12 @@ class CheckedTests:
     score: MutationScore
     writes: bool  # the tests need a folder to write in
     memory_mib: int  # address space of an answer
+
+    @property
+    def are_weak(self) -> bool:
+        """Whether they miss a mutant, or are too few or tried on too few to say that they miss no other fault."""
+        is_small = len(self.tests) < MIN_STRONG_TESTS or len(self.score.mutants) < MIN_STRONG_MUTANTS
+        return is_small or bool(self.score.survivors)
 
 
 def choose_varied_tests(tests: Sequence[str], limit: int) -> list[str]:

@@ -213,7 +213,7 @@ def choose_function_tests(
     found = checks.choose_tests(suite.judge, spec, function, all_killed)
     return replace(spec, tests=found.tests, writes=found.writes, memory_mib=found.memory_mib), {
         "tests": len(found.tests),
-        **found.score.to_json(bool(found.score.survivors) or len(found.tests) < checks.MIN_TESTS),
+        **found.score.to_json(found.are_weak),
         "installed": list(suite.files.distributions),
     }
 

@@ -13,8 +13,10 @@ import pytest
 
 from evaluation.dataset_files import parse_dataset
 from evaluation.from_code.build import Options
+from evaluation.from_code.checks import MutationScore
+from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.project_tests import checks
-from evaluation.from_code.project_tests.checks import MIN_TESTS
+from evaluation.from_code.project_tests.checks import MIN_STRONG_MUTANTS, MIN_STRONG_TESTS, CheckedTests
 from evaluation.from_code.project_tests.suite import _run_each_once
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.run import FinishedDataset, build_dataset, open_state
@@ -235,8 +237,19 @@ def test_what_nothing_describes_is_unstated_and_a_surviving_mutant_makes_tests_w
     assert not any("neither docstring nor example" in text for text in sources["Bus.publish"]["unstated"])
     assert any("An event is a number here" in text for text in sources["Bus.publish"]["unstated"])
     assert {name: each["weak"] for name, each in sources.items()} == {
-        name: each["mutation_score"] < 1 or each["tests"] < MIN_TESTS for name, each in sources.items()
+        name: each["mutation_score"] < 1 or each["tests"] < MIN_STRONG_TESTS or each["mutants"] < MIN_STRONG_MUTANTS
+        for name, each in sources.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("n_tests", "n_mutants", "n_survivors", "are_weak"),
+    [(5, 10, 0, False), (4, 10, 0, True), (5, 9, 0, True), (40, 40, 1, True)],
+)
+def test_few_tests_and_few_mutants_make_a_weak_judge(n_tests, n_mutants, n_survivors, are_weak):
+    mutants = tuple(Mutant(str(n), "branch", n) for n in range(n_mutants))
+    score = MutationScore(mutants, mutants[:n_survivors])
+    assert CheckedTests(("test_a.py::test_b",) * n_tests, score, False, 256).are_weak is are_weak
 
 
 def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished: FinishedDataset) -> None:
