@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 
-def wait_for(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
+def wait_for(condition: Callable[[], object], timeout_s: float = 300.0) -> None:
+    """Return when the condition holds. The timeout only ends a test that hangs: a machine may be very busy."""
     limit = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < limit, "condition did not come true in time"
