@@ -98,13 +98,16 @@ def list_nearby(
     found: dict[str, NearbyCall] = {}
     for case, (args, kwargs) in zip(cases[:_MAX_CHANGED], calls, strict=False):
         hints = Hints(compared, checked, texts, sorted(_list_lengths(json.loads(case.call)))[-_MAX_LENGTHS:])
+        holds = is_constructor and bool(args) and _has_content(args[0])
+        if holds and try_serialize(_hold_arguments(args, kwargs)) != case.call:
+            continue
         changes = _change_call(args, kwargs, pools, hints, node)
         elsewhere = _take_from_elsewhere(args, kwargs, list_parameters(node), sources.texts_by_parameter)
         for place, kind, changed in chain(changes, elsewhere, _replace_receiver(args, kwargs, others)):
             attempts[place, kind] += 1
             if attempts[place, kind] > _MAX_ATTEMPTS:
                 continue
-            text = try_serialize(_hold_arguments(changed) if is_constructor else changed)
+            text = try_serialize(_hold_arguments(*changed) if holds else changed)
             value = try_serialize(_get_argument(changed, place))
             if text is None or value is None or text in known:
                 continue
@@ -144,14 +147,17 @@ def _name_class(value: object) -> str:
     return str(value.tree["object"][0]) if isinstance(value, OpaqueObject) and "object" in value.tree else ""
 
 
-def _hold_arguments(call: _Call) -> _Call:
-    """A constructor's call whose receiver holds the arguments where it held some: an exception does from `__new__`."""
-    args, kwargs = call
-    match args[:1]:
-        case (OpaqueObject(tree={"object": [name, [_, *_], attributes]}),):
-            content = [json.loads(values.serialize(each)) for each in args[1:]]
-            return (OpaqueObject({"object": [name, content, attributes]}), *args[1:]), kwargs
-    return call
+def _has_content(value: object) -> bool:
+    """Whether it is an object with a content beside its attributes."""
+    return isinstance(value, OpaqueObject) and bool(value.tree.get("object", (None, None))[1])
+
+
+def _hold_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+    """A constructor's call whose receiver holds the arguments, as an exception does from `__new__`."""
+    receiver, *given = args
+    name, _, attributes = receiver.tree["object"]
+    content = [json.loads(values.serialize(each)) for each in given]
+    return (OpaqueObject({"object": [name, content, attributes]}), *given), kwargs
 
 
 def _list_lengths(tree: Any) -> set[int]:

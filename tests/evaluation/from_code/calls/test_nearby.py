@@ -166,14 +166,23 @@ def test_an_argument_takes_the_value_of_another_one_of_its_type():
 
 
 def test_an_exception_holds_the_changed_arguments_when_its_constructor_begins():
-    made = OpaqueObject({"object": ["m:OddError", ["a b", 1], []]})
-    bare = OpaqueObject({"object": ["m:Thing", None, []]})
+    def made(*content):
+        return OpaqueObject({"object": ["m:OddError", list(content), []]})
+
     source = "def __init__(self, text, number): ..."
-    found = nearby(source, case(made, "a b", 1), case(made, "c d", 2))
+    found = nearby(source, case(made("a b", 1), "a b", 1), case(made("c d", 2), "c d", 2))
     assert found
     assert all(receiver.tree["object"][1] == list(given) for (receiver, *given), _ in found)
-    without = nearby(source, case(bare, "a b", 1), case(bare, "c d", 2))
-    assert {receiver.tree["object"][1] for (receiver, *_), _ in without} == {None}
+
+
+@pytest.mark.parametrize(
+    ("content", "is_changed"), [(None, True), ([None, []], False), (["of another call", 1], False)]
+)
+def test_a_constructor_of_what_holds_something_else_than_its_arguments_keeps_them(content, is_changed):
+    made = OpaqueObject({"object": ["m:Thing", content, []]})
+    found = nearby("def __init__(self, text, number): ...", case(made, "a b", 1), case(made, "c d", 2))
+    assert bool(found) is is_changed
+    assert all(receiver.tree["object"][1] == content for (receiver, *_), _ in found)
 
 
 def test_objects_that_other_methods_were_called_on_take_the_receivers_place():
