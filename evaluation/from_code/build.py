@@ -44,7 +44,7 @@ from evaluation.from_code.source.closure import ModuleSources
 from evaluation.from_code.source.context import Context, build_prompt
 from evaluation.from_code.source.duplicates import find_duplicates
 from evaluation.from_code.source.examples import list_docstring_examples
-from evaluation.from_code.source.find import ProjectFunction, find_functions
+from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.source.provenance import Origin
 from evaluation.from_code.tasks import (
@@ -105,6 +105,7 @@ class BuildContext:
     sandbox: Sandbox
     project: Project
     origin: Origin
+    functions: Sequence[ProjectFunction]
     recording: Recording
     sources: ModuleSources
     options: Options
@@ -117,7 +118,7 @@ class BuildContext:
     @cached_property
     def texts_by_parameter(self) -> dict[str, list[str | bytes]]:
         """The texts and bytes that the tests called functions with, by the name of the parameter."""
-        return list_texts_by_parameter(find_functions(self.project), self.recording.calls)
+        return list_texts_by_parameter(self.functions, self.recording.calls)
 
 
 def make_task_from_calls(work: BuildContext, function: ProjectFunction) -> TaskResult:

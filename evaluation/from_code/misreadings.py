@@ -27,12 +27,12 @@ _ARGUMENTS = {
 _EMPTY = "if not {0}: return None"
 _CAN_BE_EMPTY = {*_ARGUMENTS, "set", "frozenset"}
 _RESULTS = {
-    "str": ("({0}).strip()", "({0}).lower()"),
-    "bytes": ("({0}).strip()",),
-    "list": ("[each for each in ({0}) if each]", "list(dict.fromkeys({0}))"),
-    "dict": ("{{key: each for key, each in ({0}).items() if each}}",),
+    "str": ("return ({0}).strip()", "return ({0}).lower()"),
+    "bytes": ("return ({0}).strip()",),
+    "list": ("return [each for each in ({0}) if each]", "return list(dict.fromkeys({0}))"),
+    "dict": ("return {{key: each for key, each in ({0}).items() if each}}",),
 }
-_FALSY = "({0}) or None"
+_FALSY = "return ({0}) or None"
 
 
 def list_misreadings(function: FunctionNode, types: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
@@ -55,37 +55,23 @@ def _change_arguments(function: FunctionNode, types: Mapping[str, str]) -> Itera
 
 def _change_results(function: FunctionNode, result: str | None) -> Iterator[FunctionNode]:
     for text in (*_RESULTS.get(result, ()), _FALSY) if result else ():
-        yield _ResultChanger(text).visit(copy.deepcopy(function))
+        changed = copy.deepcopy(function)
+        changed.body = [_ResultChanger(text).visit(each) for each in changed.body]
+        yield changed
 
 
 class _ResultChanger(ast.NodeTransformer):
-    """Writes another expression around what a function returns, and nothing into functions within it."""
+    """Writes another expression around what statements return, and leaves functions within them as they are."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._depth = 0
-
-    def _visit_inner(self, node: ast.AST) -> ast.AST:
-        self._depth += 1
-        try:
-            return self.generic_visit(node) if self._depth == 1 else node
-        finally:
-            self._depth -= 1
-
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _visit_inner  # noqa: N815
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         """Return the changed value."""
-        if node.value is None:
-            return node
-        value = ast.parse(self._text.format("value"), mode="eval").body
-        return ast.Return(_NameReplacer(node.value).visit(value))
+        value = unparse(node.value) if node.value else None
+        return node if value is None else ast.parse(self._text.format(value)).body[0]
 
+    def _leave(self, node: ast.AST) -> ast.AST:
+        return node
 
-class _NameReplacer(ast.NodeTransformer):
-    def __init__(self, value: ast.expr) -> None:
-        self._value = value
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        """Put the value where its name stands."""
-        return self._value if node.id == "value" else node
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _leave  # noqa: N815

@@ -86,9 +86,10 @@ def find_nearby_cases(
     told = _choose_shown(short, seen)
     odd = _choose_odd([each.case for each in short if each.case not in told], calls, recorded)
     shapes = {case.shape for case in _describe_shapes(recorded)}
+    taken = {case.digest for case in (*told, *odd)}
     others = [
         each.case for each in near
-        if seen.knows_behaviour(each.case) and each.case not in (*told, *odd)
+        if seen.knows_behaviour(each.case) and each.case.digest not in taken
         and (each.case.shape in shapes or calls[each.case.call].kind.endswith(NONE_ITEM))
     ]  # fmt: skip
     found = [*told, *odd], choose_varied_cases(others, MAX_JUDGING)

@@ -138,7 +138,7 @@ def build_dataset(  # noqa: PLR0913 (each says what the work is done with)
     known = state.load_results()
     try:
         sources = ModuleSources(project, recording.covering.path)
-        work = build.BuildContext(sandbox, project, origin, recording, sources, options)
+        work = build.BuildContext(sandbox, project, origin, functions, recording, sources, options)
         made = _make_tasks(TaskMaker(work, suite), functions, known, state, watcher, workers)
     finally:
         suite.close()

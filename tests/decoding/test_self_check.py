@@ -64,7 +64,7 @@ def test_kernels_that_work_pass(attention: str, dtype: torch.dtype, device: torc
 
 def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
     shape, ragged = replace(SHAPE, n_kv=1), verify_attention.attend_ragged
-    for spoil in (lambda out: out + 0.01, lambda out: out.fill_(torch.nan)):
+    for spoil in (lambda out: out + 0.01, lambda out: out.fill_(torch.nan), lambda out: out.roll(1, 0)):
         with monkeypatch.context() as patch:
             patch.setattr(verify_attention, "attend_ragged", wrong(ragged, spoil))
             found = check.find_failures(shape, "ragged", device)

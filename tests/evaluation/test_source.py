@@ -42,7 +42,7 @@ def test_threads_that_read_at_once_all_get_their_tree() -> None:
         return parse(source) is not None
 
     with ThreadPoolExecutor(4) as threads:
-        assert all(threads.map(read, range(100)))
+        assert all(threads.map(read, range(300)))
 
 
 def test_the_definition_in_finally_is_the_last_one() -> None:

@@ -112,8 +112,8 @@ def find_fixed_values(cases: Sequence[Case], names: Sequence[str]) -> dict[str, 
     attribute of the first argument, by `self.NAME`."""
     calls: list[dict[str, Any]] = []
     for case in cases:
-        args, kwargs = values.read_plain(case.call)
-        calls.append(dict(zip(names, args, strict=False)) | kwargs)
+        calls.append(_read_arguments(case, names))
+        args, _ = values.read_plain(case.call)
         if args and isinstance(args[0], values.OpaqueObject):
             tree = args[0].tree
             _, _, attributes = (tree["number"][1] if "number" in tree else tree).get("object", (None, None, ()))
@@ -129,12 +129,7 @@ def find_fixed_values(cases: Sequence[Case], names: Sequence[str]) -> dict[str, 
 
 def find_none_parameters(cases: Sequence[Case], names: Sequence[str]) -> set[str]:
     """The parameters among `names` that are None in some calls."""
-    found: set[str] = set()
-    for case in cases:
-        args, kwargs = values.read_plain(case.call)
-        given = dict(zip(names, args, strict=False)) | kwargs
-        found |= {name for name, value in given.items() if value is None}
-    return found
+    return {name for case in cases for name, value in _read_arguments(case, names).items() if value is None}
 
 
 def find_types(cases: Sequence[Case], names: Sequence[str]) -> dict[str, str]:
@@ -142,14 +137,19 @@ def find_types(cases: Sequence[Case], names: Sequence[str]) -> dict[str, str]:
     not count."""
     seen: dict[str, set[str]] = {}
     for case in cases:
-        args, kwargs = values.read_plain(case.call)
-        found = dict(zip(names, args, strict=False)) | kwargs
+        found = _read_arguments(case, names)
         if case.outcome.returned is not None:
             found["return"] = values.read_plain(case.outcome.returned)
         for name, value in found.items():
             if value is not None:
                 seen.setdefault(name, set()).add(type(value).__name__)
     return {name: next(iter(types)) for name, types in seen.items() if len(types) == 1}
+
+
+def _read_arguments(case: Case, names: Sequence[str]) -> dict[str, Any]:
+    """The arguments of a call by the names of their parameters."""
+    args, kwargs = values.read_plain(case.call)
+    return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
 def build_test(cases: Sequence[Case]) -> str:

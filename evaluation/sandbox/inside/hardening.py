@@ -126,8 +126,8 @@ def cache_import_folders() -> None:
 
 
 def hide_machine() -> None:
-    """Make os.uname return the system's name and the machine's architecture only, and socket.gethostname no more; the
-    filter denies the call that returns host and kernel."""
+    """Make os.uname return the system's name and the machine's architecture only, and socket.gethostname "localhost";
+    the filter denies the call that returns host and kernel."""
     neutral = (os.uname().sysname, "localhost", "", "", os.uname().machine)
     facts = os.uname_result(neutral)
     posix.uname = os.uname = lambda: facts
