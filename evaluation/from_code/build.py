@@ -156,7 +156,10 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
         raise ExcludedError("has a decorator that may change what its callers see")
     program = place_function(function, work.sources)
     examples = list_docstring_examples(function)
-    cases, loaded = checks.repeat_calls(sandbox, program, _get_recorded_calls(work.recording, function, bool(examples)))
+    calls = _get_recorded_calls(work.recording, function, bool(examples))
+    repeated = checks.repeat_calls(sandbox, program, calls)
+    checks.require_repeated(repeated, calls)
+    cases, loaded = repeated.cases, repeated.loaded
     if examples:
         cases, others = checks.run_docstring_examples(sandbox, program, examples, cases)
         loaded |= others
@@ -185,7 +188,10 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
         work.texts_by_parameter,
     )
     with_numbers = resolve_defaults(bare, function.module.tree)
-    near = find_nearby_cases(sandbox, program, with_numbers, chosen, cases, score.survivors, elsewhere)
+    if repeated.n_different:  # so may calls near to them, unseen
+        near = NearbyCases()
+    else:
+        near = find_nearby_cases(sandbox, program, with_numbers, chosen, cases, score.survivors, elsewhere)
     cases, fair = _add_fair_nearby_cases(work, function, program, chosen, near, faulty)
     row = _build_row_without_unstated(work, function, program, cases, fair, score)
     if row is None:

@@ -11,7 +11,7 @@ from typing import Any
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import (
-    LIMITS,
+    LONELY_LIMITS,
     CallOutcome,
     PlacedFunction,
     UnobservableError,
@@ -34,7 +34,6 @@ from evaluation.verdicts import Status, Trust
 MIN_CASES = 2
 MAX_DIFFERENT = 0.1
 """Share of the recorded calls that may differ in the sandbox."""
-CHANGING = "gives other results when it is called again"
 MAX_MUTANTS = 100
 MIN_MUTANTS = 3
 MIN_STRONG_CASES = 5
@@ -87,41 +86,47 @@ class MutationScore:
         return len(kinds) < MIN_KINDS or (len(results) < MIN_RESULTS and not are_switches)
 
 
-def repeat_calls(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[RecordedCall], max_different: float = MAX_DIFFERENT
-) -> tuple[list[Case], set[str]]:
-    """The recorded calls as cases, after the original repeated them twice in the sandbox, and the modules it loaded.
+@dataclass
+class RepeatedCalls:
+    """What became of recorded calls when the original repeated them twice in the sandbox."""
 
-    Calls that do not repeat are dropped where they are few: tests change what a function depends on,
-    for example a table of its module. Raises ExcludedError where they are many, and where two runs differ.
-    """
+    cases: list[Case]  # those that did both times what they did in the tests
+    loaded: set[str]  # the modules that they loaded
+    n_different: int = 0  # those that did not: they depend on more than their arguments
+    refused: str = ""  # why the first of the others could not be made
+
+
+def repeat_calls(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[RecordedCall]) -> RepeatedCalls:
+    """The recorded calls as cases. Which differ from their tests says nothing of two runs here: those of a function
+    that reads the clock may fall into one second or not. Raises ExcludedError where the sandbox gets no answer."""
     texts = [call.call for call in calls]
     try:
         first, second = (observe_all(sandbox, program, texts) for _ in range(2))
     except UnobservableError as reason:
         raise ExcludedError("cannot do in the sandbox what it did in its tests", str(reason)[:200]) from None
-    cases: list[Case] = []
-    differs = 0
-    refused = ""
+    found = RepeatedCalls([], first.loaded)
     for call, one, two in zip(calls, first.outcomes, second.outcomes, strict=True):
-        if not one.is_same_as(two) or one.refused != two.refused:
-            raise ExcludedError(CHANGING, "random, the time, or a state")
-        if one.refused:
-            refused = refused or one.refused
-            continue
         recorded = CallOutcome(call.returned, call.raised, None if call.raised else call.after)
-        if call.iterator or recorded.is_same_as(one):
-            cases.append(Case(call.call, call.digest, one.keep_common_views(two), call.shape))
+        if one.refused and two.refused:
+            found.refused = found.refused or one.refused
+        elif one.refused == two.refused and one.is_same_as(two) and (call.iterator or recorded.is_same_as(one)):
+            found.cases.append(Case(call.call, call.digest, one.keep_common_views(two), call.shape))
         else:
-            differs += 1
-    if differs > max_different * len(calls):
+            found.n_different += 1
+    return found
+
+
+def require_repeated(repeated: RepeatedCalls, calls: Sequence[RecordedCall]) -> None:
+    """Raises ExcludedError where more than a few calls differ, as they do after tests that change what a function
+    depends on, for example a table of its module; and where none can be made."""
+    if repeated.n_different > MAX_DIFFERENT * len(calls):
         raise ExcludedError(
             "does not repeat in the sandbox what it did in its tests",
-            f"{differs} of {len(calls)} calls differ: state, time, randomness, the order of a set, or its surroundings",
+            f"{repeated.n_different} of {len(calls)} calls differ: state, time, randomness, the order of a set, or its "
+            "surroundings",
         )
-    if not cases and refused:
-        raise ExcludedError("has arguments or results that cannot be rebuilt from data", refused[:200])
-    return cases, first.loaded
+    if not repeated.cases and repeated.refused:
+        raise ExcludedError("has arguments or results that cannot be rebuilt from data", repeated.refused[:200])
 
 
 def run_docstring_examples(
@@ -204,14 +209,19 @@ def find_noticing_cases_of_variants(
     cache = _NoticeCache(program.known, cases)
     requests = _merge_requests(cache.keep_untried(variant) for variant in variants)
     given = [(case.call, case.build_expected(), case.outcome.steps, case.outcome.dependent) for case in cases]
-    answers = run_variants_on_cases(sandbox, program, given, requests)
+    together = [request for request in requests if request.source not in program.lonely]
+    for request, answer in zip(together, run_variants_on_cases(sandbox, program, given, together), strict=True):
+        if answer is None:
+            program.lonely.add(request.source)
+        else:
+            cache.store(request, answer)
+    lonely = [request for request in requests if request.source in program.lonely]
     list_alone = partial(_list_noticed_alone, sandbox, program, cases)
-    alone = [request for request, answer in zip(requests, answers, strict=True) if answer is None]
-    memory_bytes = MUTANT_MEMORY_BYTES
-    if alone and list_alone(Variant(program.definition, tuple(range(len(cases)))), memory_bytes):
-        memory_bytes = LIMITS.memory_bytes  # the original needs more
-    for request, answer in zip(requests, answers, strict=True):
-        cache.store(request, list_alone(request, memory_bytes) if answer is None else answer)
+    limits = replace(LONELY_LIMITS, memory_bytes=MUTANT_MEMORY_BYTES)
+    if lonely and list_alone(Variant(program.definition, tuple(range(len(cases)))), limits):
+        limits = LONELY_LIMITS  # the original needs more memory
+    for request in lonely:
+        cache.store(request, list_alone(request, limits))
     return [cache.list_noticing(variant) for variant in variants]
 
 
@@ -252,13 +262,13 @@ def _merge_requests(variants: Iterable[Variant]) -> list[Variant]:
 
 
 def _list_noticed_alone(
-    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], variant: Variant, memory_bytes: int
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], variant: Variant, limits: Limits
 ) -> list[int]:
     """The numbers of the cases that notice a variant, tried in processes of its own."""
     tried = [cases[number] for number in variant.numbers]
     try:
         placed = replace(program, definition=variant.source)
-        outcomes = observe_each(sandbox, placed, [case.call for case in tried], memory_bytes).outcomes
+        outcomes = observe_each(sandbox, placed, [case.call for case in tried], limits).outcomes
     except UnobservableError:
         return list(variant.numbers)
     return [

@@ -39,7 +39,6 @@ REMEDIES = (
     ("does the same in every call", _VARIED),
     ("cannot do in the sandbox what it did in its tests", "tests without files, network and installed programs"),
     ("does not repeat in the sandbox", _STEADY),
-    ("gives other results when it is called again", _STEADY),
     ("has the present date or an address in every call", _STEADY),
     ("does not pass its own test", _STEADY),
     ("has a test that would have to run beside the program", "results of plain data"),

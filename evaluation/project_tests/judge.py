@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from evaluation.project_tests import archive, running
 from evaluation.project_tests.archive import ArchiveError
-from evaluation.project_tests.running import LIMITS, ProjectTestJob, SuiteOutcomes
+from evaluation.project_tests.running import LIMITS, ProjectTestJob, SuiteOutcomes, VariantOutcomes
 from evaluation.project_tests.screen import find_forbidden_name
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.project_tests.splice import splice
@@ -124,29 +124,38 @@ class ProjectJudge:
             return SuiteOutcomes(_build_fault(f"no process for the tests: {error}"))
 
     def find_killed_variants(
-        self, source: str, spec: ProjectTests, tests: Sequence[str], variants: Sequence[str], limits: Limits
-    ) -> tuple[bool, set[int]]:
-        """Whether the original passes the tests, and the numbers of variants of the function that surely fail one.
+        self,
+        source: str,
+        spec: ProjectTests,
+        tests: Sequence[str],
+        variants: Sequence[str],
+        limits: Limits,
+        max_unkilled: int | None = None,
+    ) -> VariantOutcomes:
+        """Whether the original passes the tests, and which variants of the function surely fail one; with
+        `max_unkilled`, of no more variants than until so many and one more are not known to fail.
 
-        Each text is the function alone, within its classes. Nothing is known of the variants that are not in the
-        result. Many share a process, so never give it a model's answer. Raises ArchiveError, PackagesError.
+        Each text is the function alone, within its classes. Many share a process, so never give it a model's answer.
+        Raises ArchiveError, PackagesError.
         """
         project = self._load_project(spec)
         variables = self._read_variables(spec)
-        passed, begun, killed = False, 0, set[int]()
-        while begun < len(variants) and not isinstance(variables, str):
+        allowed = len(variants) if max_unkilled is None else max_unkilled
+        found = VariantOutcomes()
+        while found.tried < len(variants) and found.count_unkilled() <= allowed and not isinstance(variables, str):
             job = ProjectTestJob(spec, project.folder, source, tests, False, variables)
-            use = functools.partial(running.run_variants, job=job, limits=limits, sources=variants[begun:])
+            left = allowed - found.count_unkilled()
+            use = functools.partial(
+                running.run_variants, job=job, limits=limits, sources=variants[found.tried :], max_unkilled=left
+            )
             try:
-                outcomes = project.run(use)
+                later = project.run(use)
             except (ZygoteError, OSError):
                 break
-            passed = passed or outcomes.original_passed
-            killed |= {begun + number for number in outcomes.killed}
-            begun += outcomes.tried
-            if not outcomes.tried:
+            found.add(later)
+            if not later.tried:
                 break
-        return passed, killed
+        return found
 
     def _read_variables(self, spec: ProjectTests) -> dict[str, str] | str:
         """The variables of the tests, or why they cannot run here."""

@@ -44,12 +44,22 @@ class SuiteOutcomes:
 
 @dataclass(slots=True)
 class VariantOutcomes:
-    """The first `tried` variants of a run, and the numbers of those that failed a test that the original passed right
-    after them. Nothing is known of the others: what the original left, such as caches, may hide a variant."""
+    """The first `tried` variants, and the numbers of those that failed a test that the original passed right after
+    them. Nothing is known of the others: what the original left, such as caches, may hide a variant."""
 
     tried: int = 0
     killed: set[int] = field(default_factory=set)
     original_passed: bool = False  # it passed all tests
+
+    def count_unkilled(self) -> int:
+        """How many of the tried variants are not known to fail."""
+        return self.tried - len(self.killed)
+
+    def add(self, later: VariantOutcomes) -> None:
+        """Append what a run found of the variants that follow."""
+        self.killed |= {self.tried + number for number in later.killed}
+        self.tried += later.tried
+        self.original_passed = self.original_passed or later.original_passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +101,14 @@ def run_tests(zygote: Zygote, job: ProjectTestJob, limits: Limits) -> SuiteOutco
     return outcomes
 
 
-def run_variants(zygote: Zygote, job: ProjectTestJob, limits: Limits, sources: Sequence[str]) -> VariantOutcomes:
-    """Run the tests on variants of the function. Raises ZygoteError where the zygote must be discarded."""
+def run_variants(
+    zygote: Zygote, job: ProjectTestJob, limits: Limits, sources: Sequence[str], max_unkilled: int
+) -> VariantOutcomes:
+    """Run the tests on variants of the function, until more than `max_unkilled` are not known to fail. Raises
+    ZygoteError where the zygote must be discarded."""
     content = {
         "secret": "", "must_fail": [], "qualified": job.spec.qualified, "line": job.spec.line, "variants": sources,
+        "max_unkilled": max_unkilled,
     }  # fmt: skip
     seen, _ = _run_tester(zygote, job, limits, content)
     outcomes = VariantOutcomes()

@@ -205,14 +205,14 @@ def _decide(observed: JobObservations, guest: dict[str, Any], checker: dict[str,
         late = "a fault was reported after the program was sent"
         lasting = verdict.get("lasting") is True
         return build_result(Status.CRASHED, late) if started else build_result(status, detail, lasting=lasting)
+    calls = verdict.get("calls", 0)
     if out_of_time:
-        return build_result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
+        return build_result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds", calls=calls)
     if limits.call_cpu_s is not None and guest["exit_code"] == -signal.SIGPROF:
-        return build_result(Status.TIMEOUT, f"one call used more than {limits.call_cpu_s} CPU seconds")
+        return build_result(Status.TIMEOUT, f"one call used more than {limits.call_cpu_s} CPU seconds", calls=calls)
     if status == Status.CRASHED:
         detail = f"{detail} ({describe_exit(guest['exit_code'])})"
     if checker["exit_code"] != 0:
         return broken
     texts = {key: verdict[key] for key in _TEXTS if isinstance(verdict.get(key), str)}
-    calls = verdict.get("calls", 0)
     return build_result(status, detail, traceback=str(verdict.get("traceback", "")), calls=calls, **texts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES
@@ -18,11 +18,14 @@ from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.sandbox import Limits, Sandbox, SandboxJob
 from evaluation.verdicts import Status
 
+T = TypeVar("T")
 BATCH = 150
 MAX_FAILED = 3
 LIMITS = Limits(cpu_s=8, wall_s=30.0)
-_VARIANT_LIMITS = Limits(cpu_s=40, wall_s=120.0)
-"""Of a process that tries many variants, each of which has a limit of its own."""
+LONELY_LIMITS = replace(LIMITS, call_cpu_s=2)
+"""Of a process that tries one variant: the original has one CPU second."""
+_VARIANT_LIMITS = Limits(cpu_s=40, wall_s=120.0, call_cpu_s=4)
+"""Of a process that tries many variants. Each has a smaller limit, but that does not end one which loops in C code."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,17 @@ class PlacedFunction:
     known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, repr=False)
     """By variant (source) and digest of a case's call and expected outcome: whether the case notices it, where that was
     tried."""
+    lonely: set[str] = field(default_factory=set, compare=False, repr=False)
+    """Variants of which only a process of their own can tell: with others they would end it again."""
 
 
 class UnobservableError(Exception):
-    """The program gave no answer that can be read; the message begins with the status."""
+    """The program gave no answer that can be read; the message begins with the status. `place` is the number of the
+    command that it got last, None if not known."""
+
+    def __init__(self, reason: str, place: int | None = None) -> None:
+        super().__init__(reason)
+        self.place = place
 
 
 @dataclass
@@ -93,19 +103,16 @@ class Observation:
     loaded: set[str]
 
 
-def observe(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], memory_bytes: int = LIMITS.memory_bytes
-) -> Observation:
+def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], limits: Limits = LIMITS) -> Observation:
     """The outcome of each call, in one process. Raises UnobservableError, and SandboxFaultError."""
-    limits = replace(LIMITS, memory_bytes=memory_bytes)
-    answer = _run_method(sandbox, program, "observe", list(calls), limits)
+    if not calls:
+        return Observation([], set())
+    rows = _run_method(sandbox, program, "observe", calls, limits)
     try:
-        outcomes = share_kept([_parse_outcome(row) for row in answer["rows"]])
-        loaded = {str(name) for name in answer["loaded"]}
+        outcomes = share_kept([_parse_outcome(row) for row in rows])
+        loaded = {str(name) for row in rows for name in row["loaded"]}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnobservableError(f"{Status.FORGED}: the answer cannot be read: {error}") from None
-    if len(outcomes) != len(calls):
-        raise UnobservableError(f"{Status.FORGED}: the answer has another number of calls")
     return Observation(outcomes, loaded)
 
 
@@ -116,36 +123,43 @@ def share_kept(outcomes: Sequence[CallOutcome]) -> list[CallOutcome]:
     return [replace(each, shared=tuple(sorted({*each.shared, *kept}))) for each in outcomes] if kept else list(outcomes)
 
 
-def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any, limits: Limits) -> Any:
-    test = f"def check(candidate):\n    return candidate({json.dumps(command)!r})\n"
+def _run_method(
+    sandbox: Sandbox, program: PlacedFunction, method: str, commands: Sequence[str], limits: Limits
+) -> list[Any]:
+    """What the method answers to each command, in one process. Raises UnobservableError, and SandboxFaultError."""
+    answers = f"[candidate(each) for each in {list(commands)!r}]"
+    test = f"def check(candidate):\n    return '[' + ','.join({answers}) + ']'\n"
     job = SandboxJob(program.placement.build_program(program.definition, method, compiles=True), ENTRY, "", test)
     result = run_without_sandbox_faults(lambda: sandbox.run(job, limits))
     if result.status != Status.PASSED:
-        raise UnobservableError(f"{result.status}: {result.detail}")
+        raise UnobservableError(f"{result.status}: {result.detail}", result.calls - 1 if result.calls else None)
     try:
-        return json.loads(result.answer or "")
+        found = json.loads(result.answer or "")
     except ValueError as error:
         raise UnobservableError(f"{Status.FORGED}: the answer cannot be read: {error}") from None
+    if not isinstance(found, list) or len(found) != len(commands):
+        raise UnobservableError(f"{Status.FORGED}: the answer has another number of calls")
+    return found
 
 
 def observe_all(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:
-    """The outcome of each call, in batches of BATCH; one that does not answer is halved, because all its calls share
+    """The outcome of each call, in batches of BATCH; one that does not answer is parted, because all its calls share
     one limit of CPU time and of the answer's size. Raises UnobservableError if a call does not answer."""
-    return _observe_in_batches(sandbox, program, calls, 0, LIMITS.memory_bytes)
+    return _observe_in_batches(sandbox, program, calls, 0, LIMITS)
 
 
 def observe_each(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], memory_bytes: int = LIMITS.memory_bytes
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], limits: Limits = LIMITS
 ) -> Observation:
-    """The same, with `failed` for calls that end the process or take too long: a batch is halved to find them.
+    """The same, with `failed` for calls that end the process or take too long.
 
     At most MAX_FAILED calls may fail; raises UnobservableError where more do.
     """
-    return _observe_in_batches(sandbox, program, calls, MAX_FAILED, memory_bytes)
+    return _observe_in_batches(sandbox, program, calls, MAX_FAILED, limits)
 
 
 def _observe_in_batches(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], allowed: int, memory_bytes: int
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], allowed: int, limits: Limits
 ) -> Observation:
     found = Observation([], set())
     failed = 0
@@ -153,7 +167,7 @@ def _observe_in_batches(
     def observe_part(part: Sequence[str]) -> None:
         nonlocal failed
         try:
-            observed = observe(sandbox, program, part, memory_bytes)
+            observed = observe(sandbox, program, part, limits)
         except UnobservableError as reason:
             if len(part) == 1 and failed < allowed:
                 failed += 1
@@ -161,16 +175,22 @@ def _observe_in_batches(
                 return
             if len(part) == 1:
                 raise
+            for smaller in split_at(part, reason.place):
+                observe_part(smaller)
         else:
             found.outcomes.extend(observed.outcomes)
             found.loaded |= observed.loaded
-            return
-        observe_part(part[: len(part) // 2])
-        observe_part(part[len(part) // 2 :])
 
     for start in range(0, len(calls), BATCH):
         observe_part(calls[start : start + BATCH])
     return found
+
+
+def split_at(sequence: Sequence[T], place: int | None) -> list[Sequence[T]]:
+    """What is before the place, the item there and what follows; two halves where that is no place of it."""
+    if place is None or place >= len(sequence):
+        return [sequence[: len(sequence) // 2], sequence[len(sequence) // 2 :]]
+    return [sequence[:place], sequence[place : place + 1], sequence[place + 1 :]]
 
 
 @dataclass(frozen=True)
@@ -192,38 +212,51 @@ def run_variants_on_cases(
     None where only a process of its own can tell: the variant cannot take the function's place in a loaded module, or
     it ended the process. Nothing untrusted decides here: variants are ours.
     """
-    if not variants:
-        return []
-    if (found := _run_variants(sandbox, program, cases, variants, MUTANT_MEMORY_BYTES)) is not None:
-        return found
-    memory_bytes = find_enough_memory(sandbox, program, cases)
+    try:
+        return _run_variants(sandbox, program, cases, variants, MUTANT_MEMORY_BYTES)
+    except UnobservableError as reason:
+        memory_bytes, place = find_enough_memory(sandbox, program, cases), reason.place
     if memory_bytes != MUTANT_MEMORY_BYTES:
-        found = _run_variants(sandbox, program, cases, variants, memory_bytes)
-    return found or _run_in_halves(sandbox, program, cases, variants, memory_bytes)
+        return _run_in_parts(sandbox, program, cases, variants, memory_bytes)
+    return _run_parts(sandbox, program, cases, split_at(variants, place), memory_bytes)
 
 
 def find_enough_memory(sandbox: Sandbox, program: PlacedFunction, cases: Sequence[tuple[Any, ...]]) -> int:
     """The address space for variants, in bytes: little where the original does on these cases what it did."""
     variants = [Variant(program.definition, tuple(range(len(cases))))]
-    found = _run_variants(sandbox, program, cases, variants, MUTANT_MEMORY_BYTES, is_judged_first=True)
+    try:
+        found = _run_variants(sandbox, program, cases, variants, MUTANT_MEMORY_BYTES, is_alone=True)
+    except UnobservableError:
+        return LIMITS.memory_bytes
     return MUTANT_MEMORY_BYTES if found in ([[]], [None]) else LIMITS.memory_bytes
 
 
-def _run_in_halves(
+def _run_in_parts(
     sandbox: Sandbox,
     program: PlacedFunction,
     cases: Sequence[tuple[Any, ...]],
     variants: Sequence[Variant],
     memory_bytes: int,
 ) -> list[list[int] | None]:
-    """What the variants of a process that did not answer do, after each half got one of its own."""
-    if len(variants) == 1:
-        return _run_variants(sandbox, program, cases, variants, memory_bytes, is_judged_first=True) or [None]
-    answers: list[list[int] | None] = []
-    for half in (variants[: len(variants) // 2], variants[len(variants) // 2 :]):
-        found = _run_variants(sandbox, program, cases, half, memory_bytes)
-        answers += found or _run_in_halves(sandbox, program, cases, half, memory_bytes)
-    return answers
+    """What variants do; where a process does not answer, each part gets one of its own."""
+    is_alone = len(variants) == 1
+    try:
+        return _run_variants(sandbox, program, cases, variants, memory_bytes, is_alone)
+    except UnobservableError as reason:
+        if is_alone:
+            return [None]
+        parts = split_at(variants, reason.place)
+    return _run_parts(sandbox, program, cases, parts, memory_bytes)
+
+
+def _run_parts(
+    sandbox: Sandbox,
+    program: PlacedFunction,
+    cases: Sequence[tuple[Any, ...]],
+    parts: Sequence[Sequence[Variant]],
+    memory_bytes: int,
+) -> list[list[int] | None]:
+    return [found for part in parts for found in _run_in_parts(sandbox, program, cases, part, memory_bytes)]
 
 
 def _run_variants(
@@ -232,22 +265,25 @@ def _run_variants(
     cases: Sequence[tuple[Any, ...]],
     variants: Sequence[Variant],
     memory_bytes: int,
-    is_judged_first: bool = False,
-) -> list[list[int] | None] | None:
-    """What `run_variants_on_cases` returns, from one process. None where the process ends, or where the original no
-    longer does afterwards what it did; with `is_judged_first` the latter does not count, because a single variant met a
-    fresh module."""
+    is_alone: bool = False,
+) -> list[list[int] | None]:
+    """What `run_variants_on_cases` returns, from one process. Raises UnobservableError where the process ends, or where
+    the original no longer does afterwards what it did; with `is_alone` the latter does not count, because a single
+    variant met a fresh module."""
     used = sorted({number for variant in variants for number in variant.numbers})
+    if not used:
+        return [[] for _ in variants]
     places = {number: place for place, number in enumerate(used)}
     rows = [(each.source, [places[number] for number in each.numbers], each.stop_at_first) for each in variants]
+    commands = [[cases[number] for number in used], *rows, None]
+    limits = replace(_VARIANT_LIMITS, memory_bytes=memory_bytes)
     try:
-        command = {"cases": [cases[number] for number in used], "variants": rows}
-        limits = replace(_VARIANT_LIMITS, memory_bytes=memory_bytes)
-        *found, original = _run_method(sandbox, program, "list_noticed", command, limits)
-    except UnobservableError:
-        return None
-    if original and not is_judged_first:
-        return None
+        _, *found, original = _run_method(sandbox, program, "try_variant", list(map(json.dumps, commands)), limits)
+    except UnobservableError as reason:
+        place = reason.place - 1 if reason.place else None  # the first command has the cases
+        raise UnobservableError(str(reason), place) from None
+    if original and not is_alone:
+        raise UnobservableError(f"{Status.WRONG_ANSWER}: a variant changed what others meet")
     return [None if numbers is None else [used[int(place)] for place in numbers] for numbers in found]
 
 

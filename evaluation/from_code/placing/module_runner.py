@@ -1,7 +1,7 @@
 """Runs in the sandbox, beside the answer: loads the module with the answer in it, rebuilds objects, calls.
 
 Everything here may be changed by the answer. That decides nothing: what is expected stays outside, and only trees of
-values leave. Only for variants, which are ours, the expected outcomes come along (`list_noticed`).
+values leave. Only for variants, which are ours, the expected outcomes come along (`try_variant`).
 """
 
 from __future__ import annotations
@@ -95,6 +95,8 @@ class PlacedAnswer:
         self.spec = spec
         self.function: Any = None
         self.left: dict[int, Any] = {}  # the containers that calls left, by id
+        self.loaded: set[str] = set()  # the modules that `observe` named
+        self.cases: list[ExpectedCase] = []  # that variants are tried on
         tree = ast.parse(answer, FILE)
         source, definition = render_module(spec, tree)
         modules = dict(spec["modules"])
@@ -219,40 +221,40 @@ class PlacedAnswer:
     def _is_own(self, kind: type) -> bool:
         return kind.__module__ in self.spec["modules"] or kind.__module__ == self.spec["name"]
 
-    def observe(self, command: str) -> str:
-        """The outcome of each call, with the lines that it took, and the names of the modules that were loaded."""
-        rows = []
-        for text in json.loads(command):
-            tracer = ArcTracer(MAX_STEPS, self.first, self.last)
-            row = self.run_call(text, self.function, tracer)
-            rows.append({**row, "arcs": sorted(tracer.arcs), "steps": tracer.steps})
-        loaded = [name for name in self.spec["modules"] if name in sys.modules]
-        return json.dumps({"rows": rows, "loaded": loaded})
+    def observe(self, text: str) -> str:
+        """The outcome of a call, with the lines that it took, and the names of the modules loaded since the last."""
+        tracer = ArcTracer(MAX_STEPS, self.first, self.last)
+        row = self.run_call(text, self.function, tracer)
+        loaded = [name for name in self.spec["modules"] if name in sys.modules and name not in self.loaded]
+        self.loaded.update(loaded)
+        return json.dumps({**row, "arcs": sorted(tracer.arcs), "steps": tracer.steps, "loaded": loaded})
 
-    def list_noticed(self, command: str) -> str:
-        """For each variant the numbers of the cases that it disagrees with, or only the first number.
+    def try_variant(self, command: str) -> str:
+        """The numbers of the cases that a variant disagrees with, or only the first number; None where it cannot take
+        the function's place here.
 
-        None stands for a variant that cannot take the function's place here. The last entry is the original's.
+        The first command has the cases, and an empty one stands for the original, on all cases tried so far.
         """
         given = json.loads(command)
-        cases = [ExpectedCase(*each) for each in given["cases"]]
+        if not self.cases:
+            self.cases = [ExpectedCase(*each) for each in given]
+            return "null"
         original = self.function.__code__
-        found: list[Any] = []
-        for source, numbers, stop_at_first in given["variants"]:
-            function = self._install_variant(source)
-            found.append(None if function is None else self._list_noticed(function, cases, numbers, stop_at_first))
-            self.function.__code__ = original
-        tried = [number for number, case in enumerate(cases) if case.tried]
-        return json.dumps([*found, self._list_noticed(self.function, cases, tried, stop_at_first=True)])
+        if not given:
+            tried = [number for number, case in enumerate(self.cases) if case.tried]
+            return json.dumps(self._list_noticed(self.function, tried, stop_at_first=True))
+        source, numbers, stop_at_first = given
+        function = self._install_variant(source)
+        found = None if function is None else self._list_noticed(function, numbers, stop_at_first)
+        self.function.__code__ = original
+        return json.dumps(found)
 
-    def _list_noticed(
-        self, function: Any, cases: list[ExpectedCase], numbers: list[int], stop_at_first: bool
-    ) -> list[int]:
+    def _list_noticed(self, function: Any, numbers: list[int], stop_at_first: bool) -> list[int]:
         noticed = []
         with CpuTimer(MUTANT_CPU_S) as timer:
             for number in numbers:
                 try:
-                    if timer.is_over or not self._matches_case(function, cases[number]):
+                    if timer.is_over or not self._matches_case(function, self.cases[number]):
                         noticed.append(number)
                 except CallStopped:
                     noticed.append(number)
@@ -292,7 +294,10 @@ class PlacedAnswer:
         text = source
         for part in reversed(path):
             text = f"class {part}:\n" + textwrap.indent(text, " ")
-        code: Any = compile(text, FILE, "exec", dont_inherit=True, flags=self._get_compile_flags())
+        tree = ast.parse(text, FILE)
+        if "__class__" in self.function.__code__.co_freevars:
+            _name_class(tree)
+        code: Any = compile(tree, FILE, "exec", dont_inherit=True, flags=self._get_compile_flags())
         for part in (*path, name):
             code = next((c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == part), None)
             if code is None:
@@ -340,6 +345,16 @@ class ExpectedCase:
         arguments = self.dependent if row.get("after", self.call) == self.after else self.names
         result = self.dependent if row.get("returned") == self.returned else self.names
         return [*arguments[:-1], result[-1]]
+
+
+def _name_class(tree: ast.Module) -> None:
+    """Let the function in the innermost class name `__class__`, as an original with `super()` does: only code with the
+    same free variables can take its place."""
+    place: Any = tree.body[-1]
+    while isinstance(place, ast.ClassDef):
+        place = place.body[-1]
+    place.body.insert(0, ast.parse("if 0: __class__").body[0])
+    ast.fix_missing_locations(tree)
 
 
 def _write_tree(tree: Any) -> str:

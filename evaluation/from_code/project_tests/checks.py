@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from textwrap import indent
 from typing import Any
 
@@ -17,7 +17,7 @@ from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
 from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.project_tests.judge import ProjectJudge
-from evaluation.project_tests.running import LIMITS
+from evaluation.project_tests.running import LIMITS, VariantOutcomes
 from evaluation.project_tests.spec import MAX_MEMORY_MIB, ProjectTests
 from evaluation.project_tests.splice import splice
 from evaluation.sandbox import Limits, SandboxResult
@@ -33,6 +33,7 @@ MIN_STRONG_MUTANTS = 10
 MIN_KILLED = 0.8
 MIN_MUTANTS = 5
 MAX_MUTANTS = 60
+_WEAK = "has tests that miss a mutant, or few of them"
 _OF_ONE_FUNCTION = 3
 _MAX_CPU_S = 2.0
 TOO_SLOW = f"has tests that need more than {_MAX_CPU_S:g} CPU seconds"
@@ -72,7 +73,7 @@ def choose_tests(
 ) -> CheckedTests:
     """The tests that judge answers to a function; `spec.tests` are those that pass, best first.
 
-    Raises ExcludedError where they miss too much; with `all_killed` where they miss any mutant.
+    Raises ExcludedError where they miss too much; with `all_killed` where they are weak.
     """
     arriving = list_callee_exceptions(function.node, function.module.tree)
     use = FunctionUse(function.owner, _take_zero_for_required(function), arriving=arriving)
@@ -80,26 +81,24 @@ def choose_tests(
     faulty = [mutant for mutant in every if mutant.operator not in UNCLEAR]
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
+    if all_killed and (len(spec.tests) < MIN_STRONG_TESTS or len(faulty) < MIN_STRONG_MUTANTS):
+        raise ExcludedError(_WEAK)
     empty = list_trivial_variants(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
-    left: Sequence[str] = [*(mutant.source for mutant in faulty), *empty]
     tests, write = choose_affordable_tests(judge, spec, function)
-    left, limits = _list_unkilled(judge, spec, function, tests, left)
-
-    def passes(program: str) -> bool:
-        return program in left and _passes_tests(judge, spec, function.module.source, tests, program, limits)
-
+    if all_killed and len(tests) < MIN_STRONG_TESTS:
+        raise ExcludedError(_WEAK)
+    trial = _VariantTrial(judge, spec, function, tests)
     survivors: list[Mutant] = []
     allowed = 0 if all_killed else _count_allowed_survivors(len(faulty))
-    for mutant in faulty:
-        if len(survivors) <= allowed and passes(mutant.source):
-            survivors.append(mutant)
-    if len(survivors) > allowed:
-        missed = "a mutant" if all_killed else "more than a fifth of its mutants"
-        raise ExcludedError(f"has tests that miss {missed}", f"{len(tests)} tests")
-    for text in empty:
-        if passes(text):
-            raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
-    memory_mib = min(MAX_MEMORY_MIB, 2 * limits.memory_bytes // 2**20)
+    for number in trial.find_survivors([*(mutant.source for mutant in faulty), *empty], allowed):
+        if number >= len(faulty):
+            body = empty[number - len(faulty)].rpartition("\n")[2].strip()
+            raise ExcludedError("has tests that a body without content passes", body)
+        survivors.append(faulty[number])
+        if len(survivors) > allowed:
+            reason = _WEAK if all_killed else "has tests that miss more than a fifth of its mutants"
+            raise ExcludedError(reason, f"{len(tests)} tests")
+    memory_mib = min(MAX_MEMORY_MIB, 2 * trial.memory_bytes // 2**20)
     return CheckedTests(tuple(tests), MutationScore(tuple(faulty), tuple(survivors)), write, memory_mib)
 
 
@@ -114,10 +113,8 @@ def list_killed_variants(
     judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, variants: Sequence[str]
 ) -> list[str]:
     """The variants of a function that fail the tests of `spec`."""
-    source, tests = function.module.source, spec.tests
-    left, limits = _list_unkilled(judge, spec, function, tests, variants)
-    unnoticed = {variant for variant in left if _passes_tests(judge, spec, source, tests, variant, limits)}
-    return [variant for variant in variants if variant not in unnoticed]
+    survivors = set(_VariantTrial(judge, spec, function, spec.tests).find_survivors(variants, len(variants)))
+    return [variant for number, variant in enumerate(variants) if number not in survivors]
 
 
 def _count_allowed_survivors(judged: int) -> int:
@@ -171,38 +168,63 @@ def judge_original(
     return run_without_sandbox_faults(lambda: judge.run(source, spec, tests, limits).result)
 
 
-def _list_unkilled(
-    judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, tests: Sequence[str], variants: Sequence[str]
-) -> tuple[list[str], Limits]:
-    """The variants that a process which tries all of them does not report as killed, and the limits of each alone."""
-    source = function.module.source
-    if not variants:
-        return [], _MUTANT_LIMITS
-    within = [_wrap_in_classes(variant, spec.qualified) for variant in variants]
-    memory = spec.memory_mib * 2**20 // 2
-    original, killed = judge.find_killed_variants(
-        source, spec, tests, within, replace(_VARIANT_LIMITS, memory_bytes=memory)
-    )
-    little = replace(LIMITS, memory_bytes=memory)
-    if not original and judge_original(judge, spec, source, tests, little).status != Status.PASSED:
-        memory = LIMITS.memory_bytes
-        original, killed = judge.find_killed_variants(source, spec, tests, within, _VARIANT_LIMITS)
-        if not original:
-            _run_original(judge, spec, source, tests)
-    left = [variant for number, variant in enumerate(variants) if number not in killed]
-    return left, replace(_MUTANT_LIMITS, memory_bytes=memory)
+@dataclass
+class _VariantTrial:
+    """Tries variants of a function on tests of its project: together first, because that is quick, then those alone
+    that fail none."""
+
+    judge: ProjectJudge
+    spec: ProjectTests
+    function: ProjectFunction
+    tests: Sequence[str]
+    memory_bytes: int = field(init=False)  # address space of a variant
+
+    def __post_init__(self) -> None:
+        self.memory_bytes = self.spec.memory_mib * 2**20 // 2
+
+    def find_survivors(self, variants: Sequence[str], at_once: int) -> Iterator[int]:
+        """The numbers of the variants that pass, in their order; each time that more than `at_once` may pass they are
+        tried alone, so that a caller who has enough can stop."""
+        begun = 0
+        while begun < len(variants):
+            found = self._try_together(variants[begun:], at_once)
+            for number in range(begun, begun + found.tried):
+                if number - begun not in found.killed and self._passes_alone(variants[number]):
+                    yield number
+            begun += found.tried
+
+    def _try_together(self, variants: Sequence[str], at_once: int) -> VariantOutcomes:
+        """What is known of the first variants; of all, and nothing, where no process can try them."""
+        found = self._run_together(variants, at_once)
+        if not found.original_passed and not self._passes_original():
+            self.memory_bytes = LIMITS.memory_bytes
+            found = self._run_together(variants, at_once)
+            if not found.original_passed:
+                _run_original(self.judge, self.spec, self.function.module.source, self.tests)
+        return found if found.tried else VariantOutcomes(len(variants))
+
+    def _run_together(self, variants: Sequence[str], at_once: int) -> VariantOutcomes:
+        limits = replace(_VARIANT_LIMITS, memory_bytes=self.memory_bytes)
+        within = [_wrap_in_classes(variant, self.spec.qualified) for variant in variants]
+        source = self.function.module.source
+        return self.judge.find_killed_variants(source, self.spec, self.tests, within, limits, at_once)
+
+    def _passes_original(self) -> bool:
+        limits = replace(LIMITS, memory_bytes=self.memory_bytes)
+        result = judge_original(self.judge, self.spec, self.function.module.source, self.tests, limits)
+        return result.status == Status.PASSED
+
+    def _passes_alone(self, variant: str) -> bool:
+        source, limits = self.function.module.source, replace(_MUTANT_LIMITS, memory_bytes=self.memory_bytes)
+        spliced = splice(source, self.spec.qualified, self.spec.line, variant)
+        assert spliced is not None
+        text = spliced.source
+        run = self.judge.run
+        result = run_without_sandbox_faults(lambda: run(text, self.spec, self.tests, limits).result)
+        return result.status == Status.PASSED
 
 
 def _wrap_in_classes(source: str, qualified: str) -> str:
     for name in reversed(qualified.split(".")[:-1]):
         source = f"class {name}:\n{indent(source, ' ')}"
     return source
-
-
-def _passes_tests(
-    judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str], program: str, limits: Limits
-) -> bool:
-    spliced = splice(source, spec.qualified, spec.line, program)
-    assert spliced is not None
-    result = run_without_sandbox_faults(lambda: judge.run(spliced.source, spec, tests, limits).result)
-    return result.status == Status.PASSED

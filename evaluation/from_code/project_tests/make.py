@@ -9,7 +9,7 @@ from evaluation.from_code.build import BuildContext, TaskResult, describe_source
 from evaluation.from_code.called import list_called_examples
 from evaluation.from_code.calls.cases import Case, drop_volatile
 from evaluation.from_code.calls.observe import CallOutcome
-from evaluation.from_code.checks import CHANGING, repeat_calls
+from evaluation.from_code.checks import repeat_calls
 from evaluation.from_code.fairness import UNDESCRIBED
 from evaluation.from_code.project_tests import fairness
 from evaluation.from_code.project_tests import suite as suites
@@ -71,17 +71,15 @@ def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunctio
 
 def _list_recorded_cases(work: BuildContext, function: ProjectFunction) -> list[Case]:
     """The recorded calls, of which some become examples and none judges: those that do in the sandbox what they did in
-    the tests, with the branches that they take; none where two runs in the sandbox differ; all as recorded where the
-    sandbox cannot make them. None has an address or the present date in it."""
+    the tests, with the branches that they take; all as recorded where the sandbox can make none. None has an address or
+    the present date in it."""
     calls = [] if function.has_unknown_decorator else work.recording.calls.get(function.key, [])
     calls = [call for call in calls if not call.iterator]
+    as_recorded = [
+        Case(call.call, call.digest, CallOutcome(call.returned, call.raised, call.after), call.shape) for call in calls
+    ]
     try:
-        cases = repeat_calls(work.sandbox, place_function(function, work.sources), calls, max_different=1.0)[0]
-    except ExcludedError as error:
-        if error.reason == CHANGING:
-            return []
-        cases = [
-            Case(call.call, call.digest, CallOutcome(call.returned, call.raised, call.after), call.shape)
-            for call in calls
-        ]
-    return drop_volatile(cases)
+        found = repeat_calls(work.sandbox, place_function(function, work.sources), calls)
+    except ExcludedError:
+        return drop_volatile(as_recorded)
+    return drop_volatile(found.cases if found.cases or found.n_different else as_recorded)

@@ -51,8 +51,12 @@ class VariantRuns:
         functions = [] if original is None else find_functions(original)
         if not passed or original is None or not functions:
             return
+        n_unkilled = 0
         for number, source in enumerate(self._job["variants"]):
+            if n_unkilled > self._job["max_unkilled"]:
+                return
             self._report({"tried": number + 1})
+            n_unkilled += 1
             variant = _compile_variant(source, self._job["qualified"], original)
             if variant is None:
                 continue
@@ -67,6 +71,7 @@ class VariantRuns:
             if not self._passes_again(items[0] if failed_item is None else failed_item):
                 return
             if in_time:
+                n_unkilled -= 1
                 self._report({"killed": number})
 
     def _time_original(self) -> tuple[bool, float, float]:

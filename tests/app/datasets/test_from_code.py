@@ -141,7 +141,7 @@ def test_a_project_without_a_task_fails_with_its_reasons(bassline, tmp_path):
     )
     result = bassline("datasets", "from-code", folder, "--doctests", "--python", sys.executable)
     assert result.exit_code == 1
-    assert "gives other results when it is called again" in result.stdout
+    assert "does not repeat in the sandbox what it did in its tests" in " ".join(result.stdout.split())
     assert "no function of clock became a task" in result.stderr
 
 

@@ -11,6 +11,7 @@ from evaluation.datasets import Task
 from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import CallOutcome, PlacedFunction
+from evaluation.from_code.calls.recorded import RecordedCall
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.placing.spec import VALUES, FunctionPlacement
 from evaluation.from_code.reasons import ExcludedError, SandboxFaultError
@@ -70,6 +71,21 @@ def test_a_fault_that_lasts_stops_the_work():
     ):
         with pytest.raises(SandboxFaultError, match="the sandbox failed repeatedly: no process could be started"):
             check()
+
+
+def test_calls_that_read_the_clock_differ_from_their_tests_whether_a_second_passes_or_not(sandbox):
+    lines = "import time\n", "def stamp(x):\n    return int(time.time()) * x\n"
+    program = PlacedFunction(FunctionPlacement("m", False, "stamp", lines[0], ""), lines[1])
+    recorded = [
+        RecordedCall(values.serialize(((x,), {})), str(x), "", values.serialize(1700000000 * x)) for x in range(3)
+    ]
+
+    found = checks.repeat_calls(sandbox, program, recorded)
+
+    assert [case.digest for case in found.cases] == ["0"]
+    assert found.n_different == 2
+    with pytest.raises(ExcludedError, match="does not repeat in the sandbox what it did in its tests"):
+        checks.require_repeated(found, recorded)
 
 
 def test_a_test_that_cannot_be_loaded_is_the_tasks_fault(sandbox):

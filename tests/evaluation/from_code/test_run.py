@@ -162,8 +162,8 @@ def test_what_repeats_is_kept_and_the_rest_has_its_reason(finished):
     reasons = {each.key.split(":")[1]: each.reason for each in finished.result.made if each.row is None}
     assert reasons == {
         "gross_again": "has the same body as another function",
-        "lottery": "gives other results when it is called again",
-        "now": "gives other results when it is called again",
+        "lottery": "does not repeat in the sandbox what it did in its tests",
+        "now": "does not repeat in the sandbox what it did in its tests",
         "counted": "does not repeat in the sandbox what it did in its tests",
         "saved": "does not repeat in the sandbox what it did in its tests",
         "connected": "does not repeat in the sandbox what it did in its tests",

@@ -54,9 +54,10 @@ def counter(sandbox: Sandbox):
 
 def killed(packed: Packed, file: str, qualified: str, tests: tuple[str, ...], *variants: str) -> set[int]:
     spec = packed.spec(file, qualified, *tests)
-    passed, found = packed.judge.find_killed_variants(packed.files[file], spec, tests, variants, LIMITS)
-    assert passed
-    return found
+    found = packed.judge.find_killed_variants(packed.files[file], spec, tests, variants, LIMITS)
+    assert found.original_passed
+    assert found.tried == len(variants)
+    return found.killed
 
 
 def test_variants_that_fail_are_killed_and_one_that_is_right_is_not(shop: Packed) -> None:
@@ -66,6 +67,17 @@ def test_variants_that_fail_are_killed_and_one_that_is_right_is_not(shop: Packed
     found = killed(shop, "shop.py", "Basket.total", TOTAL, *(f"{TOTAL_HEAD}  {body}\n" for body in bodies))
 
     assert found == {0, 1, 2, 3, 5}
+
+
+def test_no_more_variants_are_tried_than_are_needed_to_have_enough_that_may_pass(shop: Packed) -> None:
+    right = "return round(gross(sum(self.prices)) + shipping, 2)"
+    bodies = ("return 1", right, "return 2", right, "return 3")
+    spec = shop.spec("shop.py", "Basket.total", *TOTAL)
+    variants = [f"{TOTAL_HEAD}  {body}\n" for body in bodies]
+
+    for allowed, tried in ((0, 2), (1, 4), (2, 5)):
+        found = shop.judge.find_killed_variants(SHOP["shop.py"], spec, TOTAL, variants, LIMITS, allowed)
+        assert (found.tried, found.killed) == (tried, {0, 2, 4} & set(range(tried)))
 
 
 def test_tests_of_unittest_are_run_again_and_again(shop: Packed) -> None:
@@ -117,11 +129,15 @@ def test_examples_in_docstrings_keep_their_names(sandbox: Sandbox) -> None:
     finally:
         packed.judge.close()
 
-    assert found == (True, {0, 1, 3})
+    assert found.original_passed
+    assert found.killed == {0, 1, 3}
 
 
 def test_nothing_is_said_where_the_original_fails(shop: Packed) -> None:
     source = SHOP["shop.py"].replace("RATE = 0.19", "RATE = 0.2")
     spec = shop.spec("shop.py", "Basket.total", *TOTAL)
 
-    assert shop.judge.find_killed_variants(source, spec, TOTAL, [f"{TOTAL_HEAD}  return 1\n"], LIMITS) == (False, set())
+    found = shop.judge.find_killed_variants(source, spec, TOTAL, [f"{TOTAL_HEAD}  return 1\n"], LIMITS)
+
+    assert not found.original_passed
+    assert found.killed == set()

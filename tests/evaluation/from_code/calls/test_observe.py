@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from evaluation.from_code.calls import observe
 from evaluation.from_code.calls.observe import (
     LIMITS,
     CallOutcome,
@@ -25,7 +26,7 @@ from evaluation.from_code.placing.spec import FunctionPlacement
 from evaluation.from_code.placing.steps import MAX_STEPS
 from evaluation.from_code.reasons import SandboxFaultError
 from evaluation.from_code.recording import values
-from evaluation.sandbox import SandboxResult
+from evaluation.sandbox import Limits, SandboxResult
 
 
 def program(source, name="f"):
@@ -119,7 +120,7 @@ def test_a_call_that_takes_too_many_steps_is_refused_by_their_number(sandbox):
     assert helped.refused == "too long"
 
 
-def test_a_batch_that_takes_too_long_is_halved_and_a_fault_is_repeated(sandbox):
+def test_a_batch_that_takes_too_long_is_parted_and_a_fault_is_repeated(sandbox):
     class Slow:
         """Times out for more than two calls; every job begins with a fault."""
 
@@ -143,9 +144,9 @@ def test_a_fault_that_lasts_is_an_error_and_no_outcome():
         def run(self, job, limits):
             return SandboxResult("sandbox_error", "no process could be started")
 
-    for observe in (observe_all, observe_each):
+    for observe_them in (observe_all, observe_each):
         with pytest.raises(SandboxFaultError, match="no process could be started"):
-            observe(Broken(), program("def f(x):\n    return x\n"), calls(1, 2))
+            observe_them(Broken(), program("def f(x):\n    return x\n"), calls(1, 2))
 
 
 def test_variants_are_compared_case_by_case_and_one_that_never_ends_is_stopped_by_its_steps(sandbox):
@@ -187,6 +188,51 @@ def test_a_variant_that_spoils_the_module_for_others_is_judged_apart(sandbox):
         sandbox, original, cases, [Variant(source, (0,), stop_at_first=True) for source in variants]
     )
     assert found == [[0], [], []]
+
+
+class Counting:
+    """The sandbox, which counts its jobs."""
+
+    def __init__(self, sandbox):
+        self.sandbox, self.jobs = sandbox, 0
+
+    def run(self, job, limits):
+        self.jobs += 1
+        return self.sandbox.run(job, limits)
+
+
+def test_a_variant_that_loops_in_c_code_is_found_by_its_own_cpu_time(sandbox, monkeypatch):
+    monkeypatch.setattr(observe, "_VARIANT_LIMITS", Limits(cpu_s=40, wall_s=120.0, call_cpu_s=1))
+    original = program("def f(x):\n    return x + 1\n")
+    cases = [(text, {"returned": n + 1}, 10, None) for n, text in enumerate(calls(0, 1))]
+    bodies = ["return 1", *["return 1 + x"] * 8, "import collections as c, itertools as i; c.deque(i.count(x), 0)",
+              *["return x"] * 8]  # fmt: skip
+    counting = Counting(sandbox)
+
+    found = run_variants_on_cases(
+        counting, original, cases, [Variant(f"def f(x):\n {body}\n", (0, 1)) for body in bodies]
+    )
+
+    assert found == [[1], *[[]] * 8, None, *[[0, 1]] * 8]
+    assert counting.jobs <= 5  # all, the original for its memory, those before it, it alone, those behind it
+
+
+def test_variants_of_a_method_share_a_process_whether_they_name_its_class_or_not(sandbox):
+    source = "class A:\n    def f(self, x):\n        return x\nclass B(A):\n    def f(self, x):\n        return super().f(x) + 1\n"
+    lines = source.splitlines(keepends=True)
+    spec = FunctionPlacement("m", False, "B.f", "".join(lines[:4]), "", "    ")
+    original = PlacedFunction(spec, "def f(self, x):\n    return super().f(x) + 1\n")
+    call = '{"tuple":[{"tuple":[{"object":["m:B",null,[]]},1]},{"dict":[]}]}'
+    bodies = ["return x + 1", "return super().f(x)", "return __class__.__base__.f(self, x) + 1", "return None"]
+    counting = Counting(sandbox)
+
+    found = run_variants_on_cases(
+        counting, original, [(call, {"returned": 2}, 10, None)],
+        [Variant(f"def f(self, x):\n {body}\n", (0,)) for body in bodies],
+    )  # fmt: skip
+
+    assert found == [[], [0], [], [0]]
+    assert counting.jobs == 1
 
 
 @pytest.mark.parametrize("size", [2**20, 160 * 2**20])
