@@ -62,7 +62,7 @@ from evaluation.sandbox import Sandbox
 from evaluation.source import list_positional_arguments
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-23"
+BUILDER = "from-code-24"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"

@@ -218,9 +218,8 @@ def test_a_variant_that_loops_in_c_code_is_found_by_its_own_cpu_time(sandbox, mo
 
 
 def test_variants_of_a_method_share_a_process_whether_they_name_its_class_or_not(sandbox):
-    source = "class A:\n    def f(self, x):\n        return x\nclass B(A):\n    def f(self, x):\n        return super().f(x) + 1\n"
-    lines = source.splitlines(keepends=True)
-    spec = FunctionPlacement("m", False, "B.f", "".join(lines[:4]), "", "    ")
+    before = "class A:\n    def f(self, x):\n        return x\nclass B(A):\n"
+    spec = FunctionPlacement("m", False, "B.f", before, "", "    ")
     original = PlacedFunction(spec, "def f(self, x):\n    return super().f(x) + 1\n")
     call = '{"tuple":[{"tuple":[{"object":["m:B",null,[]]},1]},{"dict":[]}]}'
     bodies = ["return x + 1", "return super().f(x)", "return __class__.__base__.f(self, x) + 1", "return None"]
