@@ -188,10 +188,7 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
         work.texts_by_parameter,
     )
     with_numbers = resolve_defaults(bare, function.module.tree)
-    if repeated.n_different:  # so may calls near to them, unseen
-        near = NearbyCases()
-    else:
-        near = find_nearby_cases(sandbox, program, with_numbers, chosen, cases, score.survivors, elsewhere)
+    near = find_nearby_cases(sandbox, program, with_numbers, chosen, cases, score.survivors, elsewhere)
     cases, fair = _add_fair_nearby_cases(work, function, program, chosen, near, faulty)
     row = _build_row_without_unstated(work, function, program, cases, fair, score)
     if row is None:

@@ -24,6 +24,7 @@ from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
 from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES, Mutant
 from evaluation.from_code.oversights import UNCLEAR
 from evaluation.from_code.placing.module_runner import MAX_MESSAGE
+from evaluation.from_code.placing.steps import CHANCE
 from evaluation.from_code.placing.tree_equality import agrees
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
@@ -97,8 +98,9 @@ class RepeatedCalls:
 
 
 def repeat_calls(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[RecordedCall]) -> RepeatedCalls:
-    """The recorded calls as cases. Which differ from their tests says nothing of two runs here: those of a function
-    that reads the clock may fall into one second or not. Raises ExcludedError where the sandbox gets no answer."""
+    """The recorded calls as cases. Those that draw numbers count as different, whatever they gave; whether two runs
+    here differ decides nothing else, since they may fall into one second or not. Raises ExcludedError where the sandbox
+    gets no answer."""
     texts = [call.call for call in calls]
     try:
         first, second = (observe_all(sandbox, program, texts) for _ in range(2))
@@ -109,7 +111,9 @@ def repeat_calls(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[Reco
         recorded = CallOutcome(call.returned, call.raised, None if call.raised else call.after)
         if one.refused and two.refused:
             found.refused = found.refused or one.refused
-        elif one.refused == two.refused and one.is_same_as(two) and (call.iterator or recorded.is_same_as(one)):
+            continue
+        repeats = one.refused == two.refused and one.is_same_as(two) and (call.iterator or recorded.is_same_as(one))
+        if repeats and CHANCE not in one.sources:
             found.cases.append(Case(call.call, call.digest, one.keep_common_views(two), call.shape))
         else:
             found.n_different += 1

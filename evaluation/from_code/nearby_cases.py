@@ -193,7 +193,7 @@ def _choose_shown(near: Sequence[_Candidate], seen: _KnownBehaviour) -> list[Cas
 def _observe_usual(
     sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], recorded: Sequence[Case], accidents: Set[str]
 ) -> list[Case]:
-    """The calls as cases, without accidents, and plain where all recorded ones are."""
+    """The calls as cases, without accidents, chance and clocks, and plain where all recorded ones are."""
     try:
         outcomes = [outcome for start in range(0, len(calls), BATCH)
                     for outcome in observe(sandbox, program, calls[start : start + BATCH]).outcomes]  # fmt: skip
@@ -204,7 +204,7 @@ def _observe_usual(
 
     def is_usual(one: CallOutcome) -> bool:
         is_meant = not one.raised or one.raised[0] in raised or accidents.isdisjoint(one.raised)
-        return is_meant and not one.refused and not one.failed
+        return is_meant and not one.refused and not one.failed and not one.sources
 
     made = zip(calls, outcomes, strict=True)
     cases = [Case(call, compute_digest(call), one, nearby=True) for call, one in made if is_usual(one)]

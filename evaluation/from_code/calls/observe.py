@@ -44,6 +44,7 @@ class CallOutcome:
     steps: int = 0
     message: str = ""  # what an exception says
     shared: tuple[str, ...] = ()  # places that hold one list, dict or set (`placing.sharing`)
+    sources: tuple[str, ...] = ()  # CHANCE, CLOCK: what its result may depend on, beside the arguments
 
     def as_row(self) -> dict[str, Any]:
         """What a call did, as `placing.tree_equality.agrees` reads it."""
@@ -298,5 +299,5 @@ def _parse_outcome(row: dict[str, Any]) -> CallOutcome:
     return CallOutcome(
         write_part("returned"), names, write_part("after"), str(row.get("refused", "")), "", "iterator" in row,
         write_part("seen"), ran, pairs, int(row["steps"]), str(row.get("message", "")),
-        tuple(map(str, row.get("shared", []))),
+        tuple(map(str, row.get("shared", []))), tuple(map(str, row["sources"])),
     )  # fmt: skip

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b")
+_IDENTITY = re.compile(r"(?<![\w.])(?:1(?:39|40)\d{12}|9[345]\d{12}|281[34]\d{11})(?!\w)")
+"""What id() gives on Linux: addresses of the heap and of mapped memory, on x86-64 and on ARM."""
 _NUMBER = re.compile(r"(?<![\w.])1\d{9}(?:\d{3}){0,3}(?![\w])")
 _BYTES = re.compile(r'\{"bytes":"((?:[0-9a-f]{2})+)"\}')
 _BYTEARRAY = re.compile(r'"builtins:bytearray",\[null,(\[[0-9,]+\])')
@@ -24,7 +26,11 @@ def is_volatile(text: str, now: dt.datetime | None = None) -> bool:
     now = now or dt.datetime.now()
     marks, dates = _compile_dates(now.date())
     for part in (text, *_decode_bytes(text)):
-        if _ADDRESS.search(part) or (any(mark in part for mark in marks) and dates.search(part)):
+        if (
+            _ADDRESS.search(part)
+            or _IDENTITY.search(part)
+            or (any(mark in part for mark in marks) and dates.search(part))
+        ):
             return True
         if any(_is_present(number, now.timestamp()) for number in _NUMBER.findall(part)):
             return True

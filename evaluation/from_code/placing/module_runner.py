@@ -177,6 +177,7 @@ class PlacedAnswer:
         except (ValueError, values.UnwritableError, ImportError) as reason:
             return {"refused": f"cannot be rebuilt: {reason}"}, ()
         row: dict[str, Any] = {}
+        sys.setprofile(tracer.note_source if compare_rebuilt else None)
         sys.settrace(tracer and tracer.trace)
         try:
             try:
@@ -189,6 +190,7 @@ class PlacedAnswer:
                     result = list(itertools.islice(iterate_async(result), MAX_ITEMS + 1))
             finally:
                 sys.settrace(None)
+                sys.setprofile(None)
         except CallStopped as reason:
             return {"refused": str(reason)}, ()
         except BaseException as error:
@@ -227,7 +229,8 @@ class PlacedAnswer:
         row = self.run_call(text, self.function, tracer)
         loaded = [name for name in self.spec["modules"] if name in sys.modules and name not in self.loaded]
         self.loaded.update(loaded)
-        return json.dumps({**row, "arcs": sorted(tracer.arcs), "steps": tracer.steps, "loaded": loaded})
+        noted = {"arcs": sorted(tracer.arcs), "steps": tracer.steps, "sources": sorted(tracer.sources)}
+        return json.dumps({**row, **noted, "loaded": loaded})
 
     def try_variant(self, command: str) -> str:
         """The numbers of the cases that a variant disagrees with, or only the first number; None where it cannot take

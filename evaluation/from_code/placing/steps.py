@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from typing import Any
 
 from evaluation.from_code.placing.views import read_views
@@ -18,6 +19,12 @@ VIEW_STEPS = MAX_STEPS // 10
 """Steps of the project's code for all views of a call; a call that takes more has no views."""
 MUTANT_CPU_S = 2.0
 """Of a mutant in all its calls; the original has one second for them."""
+CHANCE, CLOCK = "chance", "clock"
+_DRAWS = ("random", "getrandbits")
+_CLOCKS = frozenset({
+    "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
+    "process_time_ns", "now", "utcnow", "today",
+})  # fmt: skip
 _AGAIN_S = 0.5
 """Until CallStopped is raised again where a mutant caught it."""
 _OURS = frozenset(
@@ -109,12 +116,24 @@ class ViewCounter(StepCounter):
 
 
 class ArcTracer(StepCounter):
-    """Counts the steps of a call, and notes those from line to line inside the function."""
+    """Counts the steps of a call, and notes those from line to line inside the function; `sources` says whether the
+    call drew numbers by chance or read the clock."""
 
     def __init__(self, limit: int, first: int, last: int) -> None:
         super().__init__(limit)
         self.first, self.last = first, last
         self.arcs: set[tuple[int, int]] = set()
+        self.sources: set[str] = set()
+
+    def note_source(self, _frame: Any, event: str, function: Any) -> None:
+        """What sys.setprofile calls."""
+        if event != "c_call":
+            return
+        name, owner = function.__name__, function.__self__
+        if name in _CLOCKS and (owner is sys.modules.get("time") or isinstance(owner, type)):
+            self.sources.add(CLOCK)
+        elif name == "urandom" or (name in _DRAWS and owner is getattr(sys.modules.get("random"), "_inst", None)):
+            self.sources.add(CHANCE)
 
     def trace(self, frame: Any, event: str, _value: Any) -> Any:
         """What sys.settrace calls."""

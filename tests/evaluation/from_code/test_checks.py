@@ -73,6 +73,20 @@ def test_a_fault_that_lasts_stops_the_work():
             check()
 
 
+def test_calls_that_draw_numbers_are_no_cases_even_where_they_repeat(sandbox):
+    lines = "import random\n", "def pick(xs):\n    return xs and random.choice(xs)\n"
+    program = PlacedFunction(FunctionPlacement("m", False, "pick", lines[0], ""), lines[1])
+    recorded = [
+        RecordedCall(values.serialize(((xs,), {})), str(len(xs)), "", values.serialize(result))
+        for xs, result in (([], []), ([7], 7))
+    ]
+
+    found = checks.repeat_calls(sandbox, program, recorded)
+
+    assert [case.digest for case in found.cases] == ["0"]
+    assert found.n_different == 1
+
+
 def test_calls_that_read_the_clock_differ_from_their_tests_whether_a_second_passes_or_not(sandbox):
     lines = "import time\n", "def stamp(x):\n    return int(time.time()) * x\n"
     program = PlacedFunction(FunctionPlacement("m", False, "stamp", lines[0], ""), lines[1])

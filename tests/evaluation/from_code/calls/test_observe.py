@@ -58,6 +58,24 @@ def test_results_exceptions_changed_arguments_and_items_of_iterators_are_observe
     assert (values.read(two.returned), two.iterates) == (["2", "1"], True)
 
 
+@pytest.mark.parametrize(
+    ("body", "sources"),
+    [
+        ("random.choice(xs)", ("chance",)),
+        ("random.Random(5).choice(xs)", ()),
+        ("uuid.uuid4().hex and xs", ("chance",)),
+        ("int(time.time()) and xs", ("clock",)),
+        ("dt.datetime.now() and xs", ("clock",)),
+        ("time.strftime('%Y', time.gmtime(0))", ()),
+        ("dt.date(2020, 1, 2).isoformat()", ()),
+        ("xs[0]", ()),
+    ],
+)
+def test_calls_that_draw_numbers_or_read_the_clock_say_so(sandbox, body, sources):
+    source = f"import datetime as dt\nimport random\nimport time\nimport uuid\ndef f(xs):\n    return {body}\n"
+    assert outcomes_of(sandbox, program(source), calls([7]))[0].sources == sources
+
+
 @pytest.mark.parametrize("decorators", ["", "import functools\n@functools.cache\n"])
 def test_calls_on_different_branches_have_different_arcs(sandbox, decorators):
     source = f"{decorators}def f(x):\n    if x > 0:\n        y = 1\n    else:\n        y = 2\n    return y\n"

@@ -37,6 +37,8 @@ NOON = dt.datetime(2026, 5, 9, 12, 0)
         int(NOON.timestamp()),
         NOON.timestamp() + 0.25,
         int(NOON.timestamp() * 1000) + 5,
+        {(140542951659056, 0): None},
+        [94083415625936],
     ],
 )
 def test_addresses_and_the_present_date_are_volatile(value):
@@ -48,6 +50,7 @@ def test_addresses_and_the_present_date_are_volatile(value):
     [
         "0x7f0a12bc", "look at 0x10", dt.date(2025, 5, 9), "2026-06-09", "20260509123", "Maybe 9", "May 90",
         b"Date: 09 May 2025", bytearray(b""), [2026, 15, 9], 1_000_000_000, 2026, 17_000.5, "12026-05-091",
+        1_405_429_516_590, 1405429516590560, "x140542951659056",
     ],
 )  # fmt: skip
 def test_other_values_are_not(value):
