@@ -56,7 +56,7 @@ from evaluation.from_code.tasks import (
     place_function,
     remove_decorators,
 )
-from evaluation.from_code.trivial_bodies import list_trivial_variants
+from evaluation.from_code.trivial_bodies import list_identities, list_trivial_variants
 from evaluation.from_code.unstated import BodyConstant, find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.source import list_positional_arguments
@@ -226,9 +226,10 @@ def _add_fair_nearby_cases(
     changes = _list_constant_variants(work, function, prompt)
     numbers = _list_showable_numbers(function, cases, near.shown)
     every = tuple(range(len(cases)))
+    given_back = list_identities(function.node, function.is_generator)
     variants = [
         *(Variant(source, every) for _, source in changes),
-        *(Variant(mutant.source, numbers) for mutant in faulty),
+        *(Variant(source, numbers) for source in (*given_back, *(mutant.source for mutant in faulty))),
         *(
             Variant(source, every, stop_at_first=True)
             for source in (*_list_trivial_variants(function, cases), program.definition)
@@ -238,11 +239,12 @@ def _add_fair_nearby_cases(
     noticed = checks.find_noticing_cases_of_variants(work.sandbox, program, cases, variants)
     needs = find_needs(cases, [(each, found) for (each, _), found in zip(changes, noticed, strict=False)])
     needs += find_unnamed_exceptions(cases, prompt, function.node.lineno)
-    faults = list(map(frozenset[int], noticed[len(changes) : len(changes) + len(faulty)]))
+    faults = list(map(frozenset[int], noticed[len(changes) : len(changes) + len(given_back) + len(faulty)]))
 
     def judge() -> Fairness:
         shown = frozenset(number for number, case in enumerate(cases) if case in near.shown)
-        return judge_fairness(cases, function.qualified, needs, docstring, shown, faults)
+        identities, others = faults[: len(given_back)], faults[len(given_back) :]
+        return judge_fairness(cases, function.qualified, needs, docstring, shown, others, identities)
 
     fair = judge()
     if unfair := frozenset(number for number in fair.unstated_cases if number >= len(chosen)):

@@ -16,6 +16,9 @@ from evaluation.from_code.unstated import BodyConstant
 
 T = TypeVar("T")
 MAX_EXAMPLES = 8
+MAX_WITH_NEARBY = 12
+"""With those of calls that are near to recorded ones; of these at least _MIN_RECORDED are shown, where they differ."""
+_MIN_RECORDED = 4
 _USUAL_EXAMPLES = 3
 _SHORT_DOCSTRING = 200
 """Characters up to which a docstring says little: then a prompt shows MAX_EXAMPLES."""
@@ -25,13 +28,16 @@ MAX_EXAMPLE_CHARS = 320
 _LONG_EXAMPLE_CHARS = 1000
 """Characters of an example if all are longer than that, or if it tells what no shorter one does."""
 _LONG_EXAMPLES = 2
-_MIN_TOLD_SHARE = 0.5
+_MIN_TOLD_SHARE = 0.75
 """Of the mutants, those that the examples tell from the original in a prompt without a docstring."""
 _KIND_DEPTH = 6
 _ALL_CHARS = 10_000
 _GUESSABLE_NUMBERS = 2
 UNDESCRIBED = "what it does, since neither docstring nor example says it"
 UNSHOWN = "most of what it does, since it has no docstring and its examples show little"
+UNILLUSTRATED = "what it does beyond a short docstring, since no example shows it"
+_MIN_ILLUSTRATING = 3
+"""Examples that make up for a docstring, where it is not known what they show."""
 
 
 @dataclass(frozen=True)
@@ -104,22 +110,32 @@ def judge_fairness(
     docstring: str,
     shown: frozenset[int] = frozenset(),
     faults: Sequence[frozenset[int]] = (),
+    identities: Sequence[frozenset[int]] = (),
 ) -> Fairness:
-    """Chooses the examples of a prompt: those that tell constants, the `shown` cases, those that take other branches,
-    notice other `faults` (long ones, too) or have other kinds of values in them, and a few others where the docstring
-    has none. Its own examples are cases, and count as shown.
+    """Chooses the examples of a prompt: those that tell constants, recorded ones that take other branches (long ones,
+    too) or notice other faults, the `shown` cases, others that do so or have other kinds of values in them, and a few
+    more where the docstring has none. Its own examples are cases, and count as shown. `shown` cases for which there is
+    no room ask for what the prompt does not tell.
 
-    `faults` are the numbers of the cases that notice each mutant.
+    `faults` are the numbers of the cases that notice each mutant, `identities` those that notice each body which
+    returns an argument.
     """
     texts = [format_case(case, name, _ALL_CHARS) for case in cases]
     told_needs = [_find_told_needs(number, text, needs, texts) for number, text in enumerate(texts)]
-    noticed_faults = [{fault for fault, noticing in enumerate(faults) if n in noticing} for n in range(len(cases))]
+    arcs = [set(case.outcome.arcs) for case in cases]
+    every = [*identities, *faults]
+    noticed_faults = [{fault for fault, noticing in enumerate(every) if n in noticing} for n in range(len(cases))]
     documented = [number for number, case in enumerate(cases) if case.documented]
     short, long = list_showable(cases, name)
     choice = _ExampleChoice(cases, texts, short, documented)
     choice.add_telling(told_needs, lambda new: (sum(bool(needs[place].unguessable) for place in new), len(new)))
-    choice.chosen += sorted(shown - set(choice.chosen))
-    choice.add_telling([set(case.outcome.arcs) for case in cases], len)
+    recorded = [number for number in short if number not in shown]
+    choice.add_telling(arcs, len, candidates=recorded)
+    choice.add_telling(arcs, len, candidates=[number for number in long if number not in shown], limit=_LONG_EXAMPLES)
+    choice.add_telling(noticed_faults, len, candidates=recorded, limit=max(0, _MIN_RECORDED - len(choice.chosen)))
+    choice.chosen += sorted(shown - set(choice.chosen))[: MAX_WITH_NEARBY - len(choice.chosen)]
+    unshown = shown - set(choice.chosen)
+    choice.add_telling(arcs, len)
     choice.add_telling(noticed_faults, len)
     choice.add_telling(noticed_faults, len, candidates=long, limit=_LONG_EXAMPLES)
     choice.add_telling([_find_kinds(case) for case in cases], len)
@@ -127,16 +143,26 @@ def judge_fairness(
     examples = [texts[number] for number in sorted(choice.chosen, key=lambda number: _get_sort_key(cases[number]))]
     if not (examples or docstring or documented):
         return Fairness((), frozenset(range(len(cases))), (UNDESCRIBED,))
-    if not docstring and len(choice.collect_told(noticed_faults)) < _MIN_TOLD_SHARE * len(faults):
+    told_faults = choice.collect_told(noticed_faults)
+    tells_identities = told_faults.issuperset(range(len(identities)))
+    if not docstring and not (tells_identities and len(told_faults) >= _MIN_TOLD_SHARE * len(every)):
         return Fairness(tuple(examples), frozenset(range(len(cases))), (UNSHOWN,))
     told = choice.collect_told(told_needs)
     untold = [need for place, need in enumerate(needs) if place not in told and need.unguessable]
     untold += _find_unseen_numbers(needs, examples, docstring)
     return Fairness(
         tuple(examples),
-        frozenset().union(*(need.unguessable for need in untold)),
+        unshown.union(*(need.unguessable for need in untold)),
         tuple(dict.fromkeys(str(need.constant) for need in untold)),
     )
+
+
+def find_missing_description(docstring: str, examples: Sequence[str]) -> str:
+    """What docstring and examples leave to guess, "" for nothing, where no case is known to tell it."""
+    if not docstring:
+        return "" if len(examples) >= _MIN_ILLUSTRATING else UNSHOWN if examples else UNDESCRIBED
+    is_illustrated = bool(examples) or ">>>" in docstring or len(docstring) >= _SHORT_DOCSTRING
+    return "" if is_illustrated else UNILLUSTRATED
 
 
 @dataclass

@@ -12,21 +12,35 @@ from evaluation.source import FunctionNode, list_arguments, list_positional_argu
 _STORED_BODIES = ("pass", 'return ""', "return 0", "return True", "return []", "return {}", "raise ValueError")
 
 
+def list_identities(function: FunctionNode, is_generator: bool) -> list[str]:
+    """The function with bodies that give an argument back."""
+    names = [argument.arg for argument in list_arguments(function.args, starred=True)]
+    return _replace_body(
+        function, [*(f"return {name}" for name in names), *_list_yields(function, names, is_generator)]
+    )
+
+
 def list_trivial_variants(function: FunctionNode, raised: Sequence[str], is_generator: bool) -> list[str]:
     """The function with bodies that have no content: nothing, a constant, one of its arguments, an exception.
 
     `raised` are the exceptions that the original was seen to raise.
     """
-    every = list_arguments(function.args, starred=True)
+    names = [argument.arg for argument in list_arguments(function.args, starred=True)]
     constants = ("None", '""', "0", "1", "[]", "{}", "()", "True", "False", 'b""', "set()")
-    bodies = ["pass", *(f"return {text}" for text in (*constants, *(argument.arg for argument in every)))]
+    bodies = ["pass", *(f"return {text}" for text in (*constants, *names))]
     bodies += [f"raise {name}" for name in dict.fromkeys(("Exception", "NotImplementedError", *raised))]
-    if is_generator:
-        bodies += ["yield from ()", *(f"yield from {argument.arg}" for argument in every)]
+    return _replace_body(function, [*bodies, *_list_yields(function, ("()", *names), is_generator)])
+
+
+def _list_yields(function: FunctionNode, names: Sequence[str], is_generator: bool) -> list[str]:
+    can_yield_from = is_generator and not isinstance(function, ast.AsyncFunctionDef)
+    return [f"yield from {name}" for name in names] if can_yield_from else []
+
+
+def _replace_body(function: FunctionNode, bodies: Sequence[str]) -> list[str]:
+    """The function with each of these bodies, without repetitions."""
     found = []
     for body in bodies:
-        if isinstance(function, ast.AsyncFunctionDef) and body.startswith("yield from"):
-            continue
         fields = {**dict(ast.iter_fields(function)), "body": ast.parse(f"def f():\n {body}").body[0].body}  # type: ignore[attr-defined]
         found.append(ast.unparse(ast.fix_missing_locations(ast.copy_location(type(function)(**fields), function))))
     return list(dict.fromkeys(found))

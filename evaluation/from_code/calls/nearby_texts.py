@@ -13,8 +13,8 @@ _PARTS = re.compile(r"[^\W\d_]+|\d+|[\W_]+")
 _MARKS = re.compile(r"[^\w\s]")
 _MAX_PARTS = 40
 _MAX_CHARACTERS = 16
-_COMMON_TRAPS = ("\t", "\n", " ", "\xe9", "\xa0", "%", "{")
-"""White space, a letter and a space that are not in ASCII, and what begins a field of a template."""
+_COMMON_TRAPS = ("\t", "\n", " ", "\xe9", "\xa0", "%", "{", "'", '"')
+"""White space, a letter and a space that are not in ASCII, what begins a field of a template, and quotation marks."""
 
 
 def change_text(value: str, alike: Sequence[str], constants: Sequence[str]) -> Iterator[tuple[str, str]]:

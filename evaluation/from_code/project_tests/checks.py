@@ -27,8 +27,8 @@ MAX_TESTS = 40
 """Tests of a task: the most specific ones, at most three of one test function first."""
 FEW_TESTS = 12
 """Where MAX_TESTS take too long."""
-MIN_STRONG_TESTS = 5
-MIN_STRONG_MUTANTS = 10
+MIN_STRONG_TESTS = 8
+MIN_STRONG_MUTANTS = 15
 """Fewer tests, or tests that were tried on fewer mutants, are weak: nobody tries calls near to theirs."""
 MIN_KILLED = 0.8
 MIN_MUTANTS = 5

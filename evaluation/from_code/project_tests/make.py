@@ -10,7 +10,7 @@ from evaluation.from_code.called import list_called_examples
 from evaluation.from_code.calls.cases import Case, drop_volatile
 from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.checks import repeat_calls
-from evaluation.from_code.fairness import UNDESCRIBED
+from evaluation.from_code.fairness import find_missing_description
 from evaluation.from_code.project_tests import fairness
 from evaluation.from_code.project_tests import suite as suites
 from evaluation.from_code.project_tests.suite import ProjectSuite
@@ -48,8 +48,8 @@ def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunctio
     prompt = build_prompt(work.project, function, context, LINES_BEFORE, examples, called)
     assert suite.judge is not None
     unstated = list(map(str, fairness.list_unstated(suite.judge, spec, function, untold, cases, examples)))
-    if not examples and not ast.get_docstring(function.node):
-        unstated.append(UNDESCRIBED)
+    if missing := find_missing_description(ast.get_docstring(function.node) or "", examples):
+        unstated.append(missing)
     source = describe_source(work, function, JUDGE, Trust.IN_GUEST)
     facts |= {
         "examples": examples,

@@ -11,9 +11,12 @@ from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import CallOutcome
 from evaluation.from_code.fairness import (
     MAX_EXAMPLES,
+    MAX_WITH_NEARBY,
     UNDESCRIBED,
+    UNILLUSTRATED,
     UNSHOWN,
     PromptNeed,
+    find_missing_description,
     find_needs,
     find_unnamed_exceptions,
     is_in_arguments,
@@ -127,14 +130,53 @@ def taking(arcs, argument, **fields):
     return replace(made, outcome=replace(made.outcome, arcs=frozenset(arcs)))
 
 
-def test_examples_take_every_branch_that_a_short_call_takes():
+def test_examples_take_every_branch_that_a_call_takes():
     cases = [
         taking({(0, 1)}, 1, returned=1, documented=True),
         *(taking({(0, 1)}, n, returned=n) for n in range(2, 9)),
         taking({(0, 1), (1, 7)}, "rare", returned=0),
         taking({(0, 9)}, "x" * 400, returned=0),
     ]
-    assert judge_fairness(cases, "f", [], ">>> f(1)").examples == ("f('rare') returns 0",)
+    assert judge_fairness(cases, "f", [], ">>> f(1)").examples == ("f('rare') returns 0", f"f({'x' * 400!r}) returns 0")
+
+
+def test_recorded_calls_on_all_branches_are_shown_before_calls_near_to_them():
+    cases = [*(taking({(0, n)}, "long " * 8 + str(n), returned=n) for n in range(6)), *(case(n) for n in range(12))]
+    near = frozenset(range(6, 18))
+
+    fair = judge_fairness(cases, "f", [], "Says little.", near)
+
+    assert all(any(f"long {n}'" in each for each in fair.examples) for n in range(6))
+    assert len(fair.examples) == MAX_WITH_NEARBY
+    assert len(fair.unstated_cases) == 6
+    assert fair.unstated_cases < near
+    assert fair.unstated == ()
+
+
+def test_an_example_shows_that_an_argument_does_not_just_come_back_or_the_task_is_unstated():
+    same, other = [case(n, returned=n) for n in range(20)], case("xn--" + "a" * 90, returned="ab")
+    changed = frozenset({20})
+
+    examples = judge_fairness([*same, other], "f", [], "", identities=[changed]).examples
+    assert f"f({'xn--' + 'a' * 90!r}) returns 'ab'" in examples
+    unprintable = case("xn--" + "a" * 2000, returned="ab")
+    assert judge_fairness([*same, unprintable], "f", [], "", identities=[changed]).unstated == (UNSHOWN,)
+
+
+@pytest.mark.parametrize(
+    ("docstring", "examples", "missing"),
+    [
+        ("", [], UNDESCRIBED),
+        ("", ["f(1)"] * 2, UNSHOWN),
+        ("", ["f(1)"] * 3, ""),
+        ("Counts.", [], UNILLUSTRATED),
+        ("Counts.", ["f(1)"], ""),
+        ("Counts.\n\n>>> f(1)\n2", [], ""),
+        ("Counts all that there is. " * 9, [], ""),
+    ],
+)
+def test_what_neither_a_docstring_nor_examples_describe_is_missing(docstring, examples, missing):
+    assert find_missing_description(docstring, examples) == missing
 
 
 def raising(argument, kind):
@@ -229,8 +271,8 @@ def test_a_long_call_is_shown_where_it_tells_what_no_short_one_does():
     assert [len(example) > 700 for example in examples] == [False, True]
 
 
-@pytest.mark.parametrize(("docstring", "n_told", "unstated"), [("", 1, (UNSHOWN,)), ("", 2, ()), ("Counts.", 1, ())])
-def test_without_a_docstring_the_examples_tell_half_of_the_faults_or_the_task_is_unstated(docstring, n_told, unstated):
+@pytest.mark.parametrize(("docstring", "n_told", "unstated"), [("", 2, (UNSHOWN,)), ("", 3, ()), ("Counts.", 1, ())])
+def test_without_a_docstring_the_examples_tell_most_faults_or_the_task_is_unstated(docstring, n_told, unstated):
     cases = [case("x", returned=1), case("x" * 1200, returned=2)]
     faults = [frozenset({0, 1})] * n_told + [frozenset({1})] * (4 - n_told)
     assert judge_fairness(cases, "f", [], docstring, faults=faults).unstated == unstated

@@ -13,7 +13,7 @@ from evaluation.extraction import extract
 from evaluation.from_code import build
 from evaluation.from_code.build import Options
 from evaluation.from_code.calls.variety import MAX_CASES
-from evaluation.from_code.fairness import MAX_EXAMPLES
+from evaluation.from_code.fairness import MAX_EXAMPLES, MAX_WITH_NEARBY
 from evaluation.from_code.nearby_cases import MAX_JUDGING, MAX_SHOWN
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError, find_remedy
 from evaluation.from_code.run import build_dataset, open_state
@@ -199,7 +199,7 @@ def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened
     assert before == "\n\n"
     *examples, signature, _docstring = rest.splitlines()
     assert signature == "def gross(net, rate=RATE):"
-    assert len(examples) == MAX_EXAMPLES
+    assert MAX_EXAMPLES <= len(examples) <= MAX_WITH_NEARBY
     assert all(line.startswith("# gross(") for line in examples)
     assert task.suffix == "\n\ndef gross_again(price, tax=RATE):\n"
     assert task.program_prefix == 'def gross(net, rate=RATE):\n    """The price with tax, rounded to cents."""\n'
@@ -388,7 +388,7 @@ def test_calls_that_ask_for_what_the_prompt_does_not_tell_do_not_judge_where_the
     source = row["source"]
     assert source["survivors"] == []
     assert (source["unstated"], source["unstated_cases"], source["weak"]) == ([], 2, False)
-    assert "see the notes" not in row["prompt"] + row["test"]
+    assert "see the notes" not in row["test"]
     answer = row["prompt"] + row["canonical_solution"].replace("see the notes", "anything")
     (task,) = parse_dataset(json.dumps(row).encode(), "mine", "mine.jsonl").tasks
     assert Grader(sandbox).judge(answer, task).passed
