@@ -75,6 +75,12 @@ class TaskModuleFinder:
             spec.submodule_search_locations = [spec.origin.rpartition("/")[0]]
         return spec
 
+    def find_distributions(self, context: Any) -> list[Any]:
+        """What `importlib.metadata` finds: many packages ask for their own version when they are imported."""
+        asked = _normalize_distribution(str(context.name))
+        owners = {_normalize_distribution(name.partition(".")[0]) for name in self.modules}
+        return [_make_distribution(context.name)] if owners & {asked, asked.removeprefix("python-")} else []
+
     def create_module(self, spec: Any) -> None:
         """Leave the module to Python."""
 
@@ -86,6 +92,25 @@ class TaskModuleFinder:
             linecache.cache[FILE] = (len(source), None, source.splitlines(True), FILE)
         code = self.compile_module(source, str(file), self.codes.get(module.__name__, ""))
         exec(code, module.__dict__)
+
+
+def _normalize_distribution(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def _make_distribution(name: str) -> Any:
+    """A distribution of that name, in version 0.0.0, without files."""
+    from importlib.metadata import Distribution  # noqa: PLC0415 (slow, and whoever asks has imported it)
+
+    class TaskDistribution(Distribution):
+        def read_text(self, filename: str) -> str | None:
+            text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.0.0\n"
+            return text if filename == "METADATA" else None
+
+        def locate_file(self, path: Any) -> Any:
+            return path
+
+    return TaskDistribution()
 
 
 class PlacedAnswer:

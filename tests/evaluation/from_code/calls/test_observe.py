@@ -86,6 +86,16 @@ def test_calls_on_different_branches_have_different_arcs(sandbox, decorators):
     assert (2 + above, 5 + above) in other.arcs
 
 
+@pytest.mark.parametrize("name", ["my_tool", "my-tool", "My.Tool", "python-my-tool"])
+def test_a_package_gets_its_own_version_when_it_is_imported_and_no_others(sandbox, name):
+    init = f"from importlib.metadata import PackageNotFoundError, version\nOWN = version({name!r})\n"
+    init += "try:\n    OTHER = version('other')\nexcept PackageNotFoundError:\n    OTHER = None\n"
+    before = "from my_tool import OTHER, OWN\n"
+    spec = FunctionPlacement("my_tool.base", False, "f", before, "", modules={"my_tool": (True, init)})
+    original = PlacedFunction(spec, "def f(x):\n    return [OWN, OTHER][x]\n")
+    assert [outcome.returned for outcome in outcomes_of(sandbox, original, calls(0, 1))] == ['"0.0.0"', "null"]
+
+
 def test_names_of_the_program_do_not_change_the_observer(sandbox):
     names = "list = set = json = values = exec = None\n"
     source = f"def sorted(x):\n    return 'mine'\n{names}def first(x):\n    return sorted(x)\n"
