@@ -12,6 +12,7 @@ from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import (
     LONELY_LIMITS,
+    OTHER_HASH_SEED,
     CallOutcome,
     PlacedFunction,
     UnobservableError,
@@ -103,7 +104,8 @@ def repeat_calls(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[Reco
     gets no answer."""
     texts = [call.call for call in calls]
     try:
-        first, second = (observe_all(sandbox, program, texts) for _ in range(2))
+        first = observe_all(sandbox, program, texts)
+        second = observe_all(sandbox.with_hash_seed(OTHER_HASH_SEED), program, texts)
     except UnobservableError as reason:
         raise ExcludedError("cannot do in the sandbox what it did in its tests", str(reason)[:200]) from None
     found = RepeatedCalls([], first.loaded)

@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case, drop_volatile, format_case
 from evaluation.from_code.calls.nearby import NONE_ITEM, UNLIKELY, CallSources, NearbyCall, list_nearby
-from evaluation.from_code.calls.observe import BATCH, CallOutcome, PlacedFunction, UnobservableError, observe
+from evaluation.from_code.calls.observe import (
+    BATCH,
+    OTHER_HASH_SEED,
+    CallOutcome,
+    PlacedFunction,
+    UnobservableError,
+    observe,
+)
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.calls.variety import choose_varied_cases
 from evaluation.from_code.fairness import MAX_EXAMPLE_CHARS
@@ -212,18 +219,31 @@ def _observe_usual(
 
 
 def _keep_repeated(sandbox: Sandbox, program: PlacedFunction, *groups: Sequence[Case]) -> list[list[Case]]:
-    """The cases on which a second run of the original does the same."""
+    """The cases on which a second run of the original does the same; none where it depends on the order of a set."""
     cases = [case for group in groups for case in group]
     try:
-        second = observe(sandbox, program, [case.call for case in cases]).outcomes
+        again = _observe_by_digest(sandbox.with_hash_seed(OTHER_HASH_SEED), program, cases)
+        differing = [case for case in cases if not _repeats(case, again)]
+        same_seed = _observe_by_digest(sandbox, program, cases) if differing else {}
     except UnobservableError:
         return [[] for _ in groups]
-    again = {case.digest: outcome for case, outcome in zip(cases, second, strict=True)}
+    if any(_repeats(case, same_seed) for case in differing):
+        return [[] for _ in groups]
     return [
         [replace(case, outcome=case.outcome.keep_common_views(again[case.digest])) for case in group
-         if case.outcome.is_same_as(again[case.digest]) and not again[case.digest].refused]
+         if _repeats(case, again)]
         for group in groups
     ]  # fmt: skip
+
+
+def _observe_by_digest(sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case]) -> dict[str, CallOutcome]:
+    outcomes = observe(sandbox, program, [case.call for case in cases]).outcomes
+    return {case.digest: outcome for case, outcome in zip(cases, outcomes, strict=True)}
+
+
+def _repeats(case: Case, again: Mapping[str, CallOutcome]) -> bool:
+    outcome = again[case.digest]
+    return case.outcome.is_same_as(outcome) and not outcome.refused
 
 
 def _describe_shapes(cases: Sequence[Case]) -> list[Case]:

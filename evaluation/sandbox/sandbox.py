@@ -47,7 +47,8 @@ class Sandbox:
             in_guest: Pool(functools.partial(self._start_slot, in_guest)) for in_guest in (False, True)
         }
         self._program_pools: dict[Tools, Pool[ProgramSlot]] = {}
-        self._program_pools_lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._with_hash_seed: dict[str, Sandbox] = {}
         self._landlock_abi = 0
         atexit.register(self.close)
 
@@ -104,6 +105,14 @@ class Sandbox:
     def packages(self) -> Packages | None:
         """Return the packages that programs may import beside the standard library."""
         return self._packages
+
+    def with_hash_seed(self, seed: str) -> Sandbox:
+        """Return the same tier where sets of texts have another order: to find what depends on it."""
+        with self._lock:
+            if seed not in self._with_hash_seed:
+                tier = replace(self._tier, hash_seed=seed)
+                self._with_hash_seed[seed] = Sandbox(tier, self._python, self._refused, self._packages)
+            return self._with_hash_seed[seed]
 
     def describe(self) -> dict[str, Any]:
         """Return the mechanisms that the isolation relies on, for logs, the health endpoint and stored results."""
@@ -201,7 +210,7 @@ class Sandbox:
 
     def open_program_slot(self, tools: Tools) -> AbstractContextManager[ProgramSlot]:
         """A slot that runs programs of another toolchain, for one job. Raises ZygoteError where none can be started."""
-        with self._program_pools_lock:
+        with self._lock:
             pool = self._program_pools.get(tools)
             if pool is None:
                 pool = Pool(lambda: ProgramSlot.start(self._tier, self._python, tools))
@@ -212,7 +221,9 @@ class Sandbox:
         """End all idle processes; a later job starts new ones."""
         for judge_pool in (self._pool, *self._package_pools.values()):
             judge_pool.close()
-        with self._program_pools_lock:
-            program_pools = list(self._program_pools.values())
+        with self._lock:
+            program_pools, others = list(self._program_pools.values()), list(self._with_hash_seed.values())
         for pool in program_pools:
             pool.close()
+        for other in others:
+            other.close()

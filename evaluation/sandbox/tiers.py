@@ -45,6 +45,7 @@ class Tier:
     namespaces: bool = False
     disable_userns: bool = False
     landlock_required: bool = False
+    hash_seed: str = "0"  # of texts, on which the order of sets depends
 
     @property
     def label(self) -> str:
@@ -72,7 +73,7 @@ class Tier:
         bwrap = _find_bwrap()
         if bwrap is None:
             raise RuntimeError("bubblewrap (bwrap) is not installed")
-        return [bwrap, *_build_bwrap_options(interpreter, self.disable_userns, grant), "--", *inner]
+        return [bwrap, *_build_bwrap_options(interpreter, self, grant), "--", *inner]
 
 
 def _find_bwrap() -> str | None:
@@ -90,8 +91,8 @@ def _supports_size_limit() -> bool:
     return version is not None and (int(version[1]), int(version[2])) >= (0, 7)
 
 
-def _build_bwrap_options(interpreter: Interpreter, disable_userns: bool, grant: Grant) -> list[str]:
-    identity = ["--uid", str(NOBODY), "--gid", str(NOBODY), "--clearenv", "--setenv", "PYTHONHASHSEED", "0"]
+def _build_bwrap_options(interpreter: Interpreter, tier: Tier, grant: Grant) -> list[str]:
+    identity = ["--uid", str(NOBODY), "--gid", str(NOBODY), "--clearenv", "--setenv", "PYTHONHASHSEED", tier.hash_seed]
     namespaces = [f"--unshare-{name}" for name in ("user", "ipc", "pid", "net", "uts", "cgroup-try")]
     guards = ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     tree = [part for path in interpreter.trees for part in ("--ro-bind", path, path)]
@@ -106,7 +107,7 @@ def _build_bwrap_options(interpreter: Interpreter, disable_userns: bool, grant: 
     if grant.scratch_bytes:
         programs += ["--perms", "0700", "--size", str(grant.scratch_bytes), "--tmpfs", SCRATCH]
     end = ["--dir", "/tmp", *programs, "--chdir", "/", "--remount-ro", "/"]
-    userns = ["--disable-userns"] if disable_userns else []
+    userns = ["--disable-userns"] if tier.disable_userns else []
     return [*namespaces, *userns, *guards, *identity, *tree, *devices, *end]
 
 

@@ -84,8 +84,8 @@ class Zygote:
                 command = self.tier.build_command(self.interpreter, arguments, self.grant)
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                    pass_fds=[theirs.fileno()], env={"PYTHONHASHSEED": "0"}, cwd="/", start_new_session=True,
-                    **get_dropped_identity(),
+                    pass_fds=[theirs.fileno()], env={"PYTHONHASHSEED": self.tier.hash_seed}, cwd="/",
+                    start_new_session=True, **get_dropped_identity(),
                 )  # fmt: skip
             except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                 self._control.close()

@@ -68,6 +68,16 @@ def test_calls_that_callers_seldom_make_judge_too_where_they_do_what_recorded_on
         assert checks.find_noticing_cases(sandbox, program, near.judging, [program_of_wrong]) != [[]]
 
 
+def test_no_call_judges_near_to_those_of_a_function_that_depends_on_the_order_of_a_set(sandbox):
+    joined = "def f(xs):\n    found = {repr(x) for x in xs}\n    return ', '.join(found)\n"
+    calls = [(["a"],), (["b"],), (["c", "d", "e"],), (["red", "blue", "car"],)]
+
+    _, _, near = find(sandbox, joined, *calls)
+    assert (near.shown, near.judging) == ((), ())
+    _, _, near = find(sandbox, joined.replace("join(found)", "join(sorted(found))"), *calls)
+    assert near.judging
+
+
 def test_a_value_none_in_a_dict_judges_though_no_recorded_one_is_none(sandbox):
     source = "def f(table, key):\n    return table[key]\n"
     program, cases, near = find(sandbox, source, ({"a": 1}, "a"), ({"b": 2}, "b"), ({"c": 3, "a": 4}, "a"))
