@@ -10,15 +10,13 @@ import __future__
 import ast
 import builtins
 import importlib
-import importlib.machinery
 import itertools
 import json
-import linecache
 import sys
 import textwrap
 import types
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from evaluation.from_code.placing.definitions import (
     CAPTURE,
@@ -26,9 +24,9 @@ from evaluation.from_code.placing.definitions import (
     is_lazy,
     is_type_checking,
     list_bound_names,
-    name_module_file,
     render_module,
 )
+from evaluation.from_code.placing.expected_case import ExpectedCase
 from evaluation.from_code.placing.sharing import list_shared
 from evaluation.from_code.placing.steps import (
     FILE,
@@ -42,6 +40,7 @@ from evaluation.from_code.placing.steps import (
     StepCounter,
     ViewCounter,
 )
+from evaluation.from_code.placing.task_modules import TaskModuleFinder
 from evaluation.from_code.placing.tree_equality import agrees, match_views
 from evaluation.from_code.placing.views import read_views
 from evaluation.from_code.recording import values
@@ -49,68 +48,6 @@ from evaluation.from_code.recording import values
 MAX_ITEMS = 200
 MAX_MESSAGE = 500
 """Characters of what an exception says."""
-
-
-class TaskModuleFinder:
-    """Finds the modules of the task, first of all; `compile_module(source, file, code)` gives their code. It needs no
-    base class: importing one is slow."""
-
-    def __init__(
-        self,
-        modules: dict[str, tuple[bool, str]],
-        codes: dict[str, str],
-        compile_module: Callable[[str, str, str], Any],
-    ) -> None:
-        self.modules, self.codes, self.compile_module = modules, codes, compile_module
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The specification of a module of the task."""
-        if name not in self.modules:
-            return None
-        is_package = self.modules[name][0]
-        spec = importlib.machinery.ModuleSpec(name, cast(Any, self), is_package=is_package)
-        spec.has_location = True
-        spec.origin = name_module_file(name, is_package)
-        if is_package:
-            spec.submodule_search_locations = [spec.origin.rpartition("/")[0]]
-        return spec
-
-    def find_distributions(self, context: Any) -> list[Any]:
-        """What `importlib.metadata` finds: many packages ask for their own version when they are imported."""
-        asked = _normalize_distribution(str(context.name))
-        owners = {_normalize_distribution(name.partition(".")[0]) for name in self.modules}
-        return [_make_distribution(context.name)] if owners & {asked, asked.removeprefix("python-")} else []
-
-    def create_module(self, spec: Any) -> None:
-        """Leave the module to Python."""
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Run the module's source."""
-        source, file = self.modules[module.__name__][1], module.__spec__.origin  # type: ignore[union-attr]
-        if isinstance(source, str) and CAPTURE in source:
-            file = FILE
-            linecache.cache[FILE] = (len(source), None, source.splitlines(True), FILE)
-        code = self.compile_module(source, str(file), self.codes.get(module.__name__, ""))
-        exec(code, module.__dict__)
-
-
-def _normalize_distribution(name: str) -> str:
-    return name.lower().replace("_", "-").replace(".", "-")
-
-
-def _make_distribution(name: str) -> Any:
-    """A distribution of that name, in version 0.0.0, without files."""
-    from importlib.metadata import Distribution  # noqa: PLC0415 (slow, and whoever asks has imported it)
-
-    class TaskDistribution(Distribution):
-        def read_text(self, filename: str) -> str | None:
-            text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.0.0\n"
-            return text if filename == "METADATA" else None
-
-        def locate_file(self, path: Any) -> Any:
-            return path
-
-    return TaskDistribution()
 
 
 class PlacedAnswer:
@@ -340,41 +277,6 @@ class PlacedAnswer:
         return int(self.function.__code__.co_flags) & 0x1000000  # from __future__ import annotations
 
 
-class ExpectedCase:
-    """A call and what the original did: its outcome, its steps, and the views that run the function, None if not
-    known."""
-
-    def __init__(self, call: str, expected: dict[str, Any], steps: int, dependent: list[list[str]] | None) -> None:
-        self.call = call
-        self.tree = json.loads(call)
-        self.steps = steps
-        self.without_views = {name: part for name, part in expected.items() if name != "seen"}
-        self.shared = frozenset[str](expected.get("shared", ()))
-        self.seen: list[Any] = expected.get("seen", [])
-        self.tried = False
-        self.returned = _write_tree(expected["returned"]) if "returned" in expected else None
-        self.after = _write_tree(expected["after"]) if "after" in expected else call
-        self.names = names = [frozenset(name for name, _ in views) for views in self.seen]
-        self.dependent = names
-        if self.seen and dependent is not None:  # else the views were dropped after they had been noted
-            self.dependent = [own & set(ran) for own, ran in zip(names, dependent, strict=True)]
-
-    def repeats(self, row: dict[str, Any]) -> bool:
-        """Whether an outcome is the original's, to the letter."""
-        if self.returned is None or ("iterator" in row) != ("iterator" in self.without_views):
-            return False
-        return bool(row.get("returned") == self.returned and row.get("after", self.call) == self.after)
-
-    def list_wanted(self, row: dict[str, Any]) -> list[frozenset[str]]:
-        """The names of the views to compare, for each argument and the result: where the state is the original's,
-        only those that run the function."""
-        if not self.seen:
-            return []
-        arguments = self.dependent if row.get("after", self.call) == self.after else self.names
-        result = self.dependent if row.get("returned") == self.returned else self.names
-        return [*arguments[:-1], result[-1]]
-
-
 def _name_class(tree: ast.Module) -> None:
     """Let the function in the innermost class name `__class__`, as an original with `super()` does: only code with the
     same free variables can take its place."""
@@ -383,11 +285,6 @@ def _name_class(tree: ast.Module) -> None:
         place = place.body[-1]
     place.body.insert(0, ast.parse("if 0: __class__").body[0])
     ast.fix_missing_locations(tree)
-
-
-def _write_tree(tree: Any) -> str:
-    """The text of a tree, as `values.serialize` writes it."""
-    return json.dumps(tree, separators=(",", ":"))
 
 
 def _parse_row_values(row: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,8 @@ _PARTS = (
         "placing.views",
         "placing.sharing",
         "placing.steps",
+        "placing.task_modules",
+        "placing.expected_case",
         "placing.module_runner",
     ),
 )
