@@ -19,7 +19,7 @@ from evaluation.sandbox import Limits, Sandbox, SandboxJob
 from evaluation.verdicts import Status
 
 T = TypeVar("T")
-BATCH = 150
+BATCH = 300
 OTHER_HASH_SEED = "2"
 """Of a second run, in which sets of texts have another order; the first has 0 and the recording 1."""
 MAX_FAILED = 3

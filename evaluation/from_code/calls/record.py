@@ -216,7 +216,7 @@ def _write_hooks(folder: Path) -> Path:
     hooks = folder / "hooks"
     package = hooks / "bassline_recording"
     package.mkdir(parents=True)
-    for name in ("__init__", "objects", "values", "calls", "seen", "hook", "time_limit"):
+    for name in ("__init__", "objects", "values", "calls", "seen", "seeds", "hook", "time_limit"):
         shutil.copyfile(_SOURCE / f"{name}.py", package / f"{name}.py")
     shutil.copyfile(_SOURCE / "sitecustomize.py", hooks / "sitecustomize.py")
     run = folder / "run"

@@ -84,13 +84,16 @@ def choose_tests(
     if all_killed and (len(spec.tests) < MIN_STRONG_TESTS or len(faulty) < MIN_STRONG_MUTANTS):
         raise ExcludedError(_WEAK)
     empty = list_trivial_variants(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
+    variants = [*(mutant.source for mutant in faulty), *empty]
+    if all_killed and _has_survivor(judge, spec, function, variants):
+        raise ExcludedError(_WEAK)
     tests, write = choose_affordable_tests(judge, spec, function)
     if all_killed and len(tests) < MIN_STRONG_TESTS:
         raise ExcludedError(_WEAK)
     trial = _VariantTrial(judge, spec, function, tests)
     survivors: list[Mutant] = []
     allowed = 0 if all_killed else _count_allowed_survivors(len(faulty))
-    for number in trial.find_survivors([*(mutant.source for mutant in faulty), *empty], allowed):
+    for number in trial.find_survivors(variants, allowed):
         if number >= len(faulty):
             body = empty[number - len(faulty)].rpartition("\n")[2].strip()
             raise ExcludedError("has tests that a body without content passes", body)
@@ -100,6 +103,16 @@ def choose_tests(
             raise ExcludedError(reason, f"{len(tests)} tests")
     memory_mib = min(MAX_MEMORY_MIB, 2 * trial.memory_bytes // 2**20)
     return CheckedTests(tuple(tests), MutationScore(tuple(faulty), tuple(survivors)), write, memory_mib)
+
+
+def _has_survivor(judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, variants: Sequence[str]) -> bool:
+    """Whether a variant passes the tests that would judge if the original passes all of them together; False where it
+    does not, since other tests judge then."""
+    trial = _VariantTrial(judge, spec, function, choose_varied_tests(spec.tests, MAX_TESTS))
+    try:
+        return any(True for _ in trial.find_survivors(variants, 0))
+    except ExcludedError:
+        return False
 
 
 def _take_zero_for_required(function: ProjectFunction) -> dict[str, Any]:

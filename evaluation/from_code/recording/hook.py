@@ -11,13 +11,12 @@ import ast
 import builtins
 import importlib.machinery
 import os
-import random
 import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
-from . import calls, seen
+from . import calls, seeds, seen
 
 ENTER = "__bassline_enter_%d__"
 CALL = "__bassline_call__"
@@ -43,7 +42,7 @@ def install_recorder(plan: dict[str, Any]) -> None:
     """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key, inputs_only], ...]}."""
     calls.start_recording(plan["folder"], plan["repeated"])
     seen.start_noting(plan["seen"], plan["functions"], _names_at_end)
-    random.seed(0)  # tests that draw their inputs draw the same ones in every recording
+    seeds.seed_generators()
     setattr(builtins, AT_END, _NamesAtShutdown(_names_at_end))
     sys.meta_path.insert(0, _Finder(plan["targets"]))
     for module in list(sys.modules.values()):

@@ -68,6 +68,34 @@ def as_given(call):
     return values.read(call.call)
 
 
+CAN_FIX_ADDRESSES = subprocess.run(
+    [sys.executable, "-c", "import ctypes; raise SystemExit(ctypes.CDLL(None).personality(0x0040000) == -1)"]
+).returncode == 0  # fmt: skip
+"""Some containers refuse it."""
+
+
+@pytest.mark.skipif(not CAN_FIX_ADDRESSES, reason="programs cannot be given the same addresses here")
+def test_generators_of_the_tests_and_sets_with_none_give_the_same_calls_in_every_recording(opened, tmp_path):
+    project = opened(cart=CART)
+    (project.root / "test_chance.py").write_text(
+        "import random\nimport cart\nimport pytest\nOWN = random.Random()\n\n\n"
+        "@pytest.mark.parametrize('n', [random.randrange(10**9) for _ in range(3)])\n"
+        "def test_chance(n):\n    cart.nested([n, OWN.random()])\n\n\n"
+        "def test_order():\n"
+        "    parts = {(n, None) for n in range(30)}\n"
+        "    cart.nested([n for n, _ in parts])\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q"]
+
+    found = [
+        by_name(record_calls(project, find_functions(project), [command], tmp_path / f"state {number}", 60))["nested"]
+        for number in range(2)
+    ]
+
+    assert len(found[0]) == 4
+    assert [call.call for call in found[0]] == [call.call for call in found[1]]
+
+
 def test_arguments_are_those_before_the_call_and_changes_are_recorded(opened, tmp_path):
     recording = run(opened, tmp_path, "assert cart.total([1, 2]) == [4.5, 'EUR', {}]\n")
     (call,) = by_name(recording)["total"]
