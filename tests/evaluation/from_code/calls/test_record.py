@@ -68,9 +68,8 @@ def as_given(call):
     return values.read(call.call)
 
 
-CAN_FIX_ADDRESSES = subprocess.run(
-    [sys.executable, "-c", "import ctypes; raise SystemExit(ctypes.CDLL(None).personality(0x0040000) == -1)"], check=False
-).returncode == 0  # fmt: skip
+FIX_ADDRESSES = "import ctypes; raise SystemExit(ctypes.CDLL(None).personality(0x0040000) == -1)"
+CAN_FIX_ADDRESSES = subprocess.run([sys.executable, "-c", FIX_ADDRESSES], check=False).returncode == 0
 """Some containers refuse it."""
 
 
