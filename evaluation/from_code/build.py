@@ -247,7 +247,7 @@ def _add_fair_nearby_cases(
         return judge_fairness(cases, function.qualified, needs, docstring, shown, others, identities)
 
     fair = judge()
-    if unfair := frozenset(number for number in fair.unstated_cases if number >= len(chosen)):
+    while unfair := frozenset(number for number in fair.unstated_cases if number >= len(chosen)):
         needs, faults = drop_cases(needs, faults, unfair, len(cases))
         cases = [case for number, case in enumerate(cases) if number not in unfair]
         fair = judge()

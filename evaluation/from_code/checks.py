@@ -11,8 +11,8 @@ from typing import Any
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import (
-    LONELY_LIMITS,
     OTHER_HASH_SEED,
+    SINGLE_VARIANT_LIMITS,
     CallOutcome,
     PlacedFunction,
     UnobservableError,
@@ -99,9 +99,9 @@ class RepeatedCalls:
 
 
 def repeat_calls(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[RecordedCall]) -> RepeatedCalls:
-    """The recorded calls as cases. Those that draw numbers count as different, whatever they gave; whether two runs
-    here differ decides nothing else, since they may fall into one second or not. Raises ExcludedError where the sandbox
-    gets no answer."""
+    """The recorded calls as cases. A call counts as different if one of two runs differs from the recording, or if it
+    draws random numbers; one whose result is an iterator, whose items were not recorded, also if it reads the clock.
+    Raises ExcludedError where the sandbox gets no answer."""
     texts = [call.call for call in calls]
     try:
         first = observe_all(sandbox, program, texts)
@@ -114,8 +114,9 @@ def repeat_calls(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[Reco
         if one.refused and two.refused:
             found.refused = found.refused or one.refused
             continue
-        repeats = one.refused == two.refused and one.is_same_as(two) and (call.iterator or recorded.is_same_as(one))
-        if repeats and CHANCE not in one.sources:
+        is_as_recorded = not one.hidden_inputs if call.iterator else recorded.is_same_as(one)
+        repeats = one.refused == two.refused and one.is_same_as(two) and is_as_recorded
+        if repeats and CHANCE not in one.hidden_inputs:
             found.cases.append(Case(call.call, call.digest, one.keep_common_views(two), call.shape))
         else:
             found.n_different += 1
@@ -140,16 +141,20 @@ def run_docstring_examples(
 ) -> tuple[list[Case], set[str]]:
     """The docstring's examples as cases, where the original does what they say, the same cases among `known` replaced;
     and the modules that they loaded."""
+    calls = [each.call for each in examples]
     try:
-        observed = observe_each(sandbox, program, [each.call for each in examples])
+        observed = observe_each(sandbox, program, calls)
+        again = observe_each(sandbox.with_hash_seed(OTHER_HASH_SEED), program, calls).outcomes
     except UnobservableError:
         return list(known), set()
     found = {
         example.call: Case(
             example.call, compute_digest(example.call), replace(one, seen=None), "example", documented=True
         )
-        for example, one in zip(examples, observed.outcomes, strict=True)
-        if not (one.refused or one.failed) and example.agrees(one.returned, one.raised)
+        for example, one, two in zip(examples, observed.outcomes, again, strict=True)
+        if not (one.refused or one.failed or CHANCE in one.hidden_inputs)
+        and example.agrees(one.returned, one.raised)
+        and one.is_same_as(two)
     }
     return [*found.values(), *(case for case in known if case.call not in found)], observed.loaded
 
@@ -215,18 +220,18 @@ def find_noticing_cases_of_variants(
     cache = _NoticeCache(program.known, cases)
     requests = _merge_requests(cache.keep_untried(variant) for variant in variants)
     given = [(case.call, case.build_expected(), case.outcome.steps, case.outcome.dependent) for case in cases]
-    together = [request for request in requests if request.source not in program.lonely]
+    together = [request for request in requests if request.source not in program.needs_own_process]
     for request, answer in zip(together, run_variants_on_cases(sandbox, program, given, together), strict=True):
         if answer is None:
-            program.lonely.add(request.source)
+            program.needs_own_process.add(request.source)
         else:
             cache.store(request, answer)
-    lonely = [request for request in requests if request.source in program.lonely]
+    alone = [request for request in requests if request.source in program.needs_own_process]
     list_alone = partial(_list_noticed_alone, sandbox, program, cases)
-    limits = replace(LONELY_LIMITS, memory_bytes=MUTANT_MEMORY_BYTES)
-    if lonely and list_alone(Variant(program.definition, tuple(range(len(cases)))), limits):
-        limits = LONELY_LIMITS  # the original needs more memory
-    for request in lonely:
+    limits = replace(SINGLE_VARIANT_LIMITS, memory_bytes=MUTANT_MEMORY_BYTES)
+    if alone and list_alone(Variant(program.definition, tuple(range(len(cases)))), limits):
+        limits = SINGLE_VARIANT_LIMITS  # the original needs more memory
+    for request in alone:
         cache.store(request, list_alone(request, limits))
     return [cache.list_noticing(variant) for variant in variants]
 

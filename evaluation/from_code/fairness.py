@@ -17,7 +17,7 @@ from evaluation.from_code.unstated import BodyConstant
 T = TypeVar("T")
 MAX_EXAMPLES = 8
 MAX_WITH_NEARBY = 12
-"""With those of calls that are near to recorded ones; of these at least _MIN_RECORDED are shown, where they differ."""
+"""With calls that are near to recorded ones; they are shown after _MIN_RECORDED recorded ones that tell something."""
 _MIN_RECORDED = 4
 _USUAL_EXAMPLES = 3
 _SHORT_DOCSTRING = 200
@@ -29,7 +29,8 @@ _LONG_EXAMPLE_CHARS = 1000
 """Characters of an example if all are longer than that, or if it tells what no shorter one does."""
 _LONG_EXAMPLES = 2
 _MIN_TOLD_SHARE = 0.75
-"""Of the mutants, those that the examples tell from the original in a prompt without a docstring."""
+"""Of the mutants and the bodies that return an argument, those that the examples tell from the original in a prompt
+without a docstring."""
 _KIND_DEPTH = 6
 _ALL_CHARS = 10_000
 _GUESSABLE_NUMBERS = 2

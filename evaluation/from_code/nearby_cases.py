@@ -15,12 +15,11 @@ from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case, drop_volatile, format_case
 from evaluation.from_code.calls.nearby import NONE_ITEM, UNLIKELY, CallSources, NearbyCall, list_nearby
 from evaluation.from_code.calls.observe import (
-    BATCH,
     OTHER_HASH_SEED,
     CallOutcome,
     PlacedFunction,
     UnobservableError,
-    observe,
+    observe_all,
 )
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.calls.variety import choose_varied_cases
@@ -202,8 +201,7 @@ def _observe_usual(
 ) -> list[Case]:
     """The calls as cases, without accidents, chance and clocks, and plain where all recorded ones are."""
     try:
-        outcomes = [outcome for start in range(0, len(calls), BATCH)
-                    for outcome in observe(sandbox, program, calls[start : start + BATCH]).outcomes]  # fmt: skip
+        outcomes = observe_all(sandbox, program, calls).outcomes
     except UnobservableError:
         return []
     raised = {case.outcome.raised[0] for case in recorded if case.outcome.raised}
@@ -211,7 +209,7 @@ def _observe_usual(
 
     def is_usual(one: CallOutcome) -> bool:
         is_meant = not one.raised or one.raised[0] in raised or accidents.isdisjoint(one.raised)
-        return is_meant and not one.refused and not one.failed and not one.sources
+        return is_meant and not one.refused and not one.failed and not one.hidden_inputs
 
     made = zip(calls, outcomes, strict=True)
     cases = [Case(call, compute_digest(call), one, nearby=True) for call, one in made if is_usual(one)]
@@ -219,31 +217,20 @@ def _observe_usual(
 
 
 def _keep_repeated(sandbox: Sandbox, program: PlacedFunction, *groups: Sequence[Case]) -> list[list[Case]]:
-    """The cases on which a second run of the original does the same; none where it depends on the order of a set."""
+    """The cases with the views that another process gives too, where sets have another order; none at all where one
+    does something else there, since then the others may only seem not to."""
     cases = [case for group in groups for case in group]
     try:
-        again = _observe_by_digest(sandbox.with_hash_seed(OTHER_HASH_SEED), program, cases)
-        differing = [case for case in cases if not _repeats(case, again)]
-        same_seed = _observe_by_digest(sandbox, program, cases) if differing else {}
+        again = observe_all(sandbox.with_hash_seed(OTHER_HASH_SEED), program, [case.call for case in cases]).outcomes
     except UnobservableError:
         return [[] for _ in groups]
-    if any(_repeats(case, same_seed) for case in differing):
+    by_digest = {case.digest: outcome for case, outcome in zip(cases, again, strict=True)}
+    if any(not case.outcome.is_same_as(two) or two.refused for case, two in zip(cases, again, strict=True)):
         return [[] for _ in groups]
     return [
-        [replace(case, outcome=case.outcome.keep_common_views(again[case.digest])) for case in group
-         if _repeats(case, again)]
+        [replace(case, outcome=case.outcome.keep_common_views(by_digest[case.digest])) for case in group]
         for group in groups
-    ]  # fmt: skip
-
-
-def _observe_by_digest(sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case]) -> dict[str, CallOutcome]:
-    outcomes = observe(sandbox, program, [case.call for case in cases]).outcomes
-    return {case.digest: outcome for case, outcome in zip(cases, outcomes, strict=True)}
-
-
-def _repeats(case: Case, again: Mapping[str, CallOutcome]) -> bool:
-    outcome = again[case.digest]
-    return case.outcome.is_same_as(outcome) and not outcome.refused
+    ]
 
 
 def _describe_shapes(cases: Sequence[Case]) -> list[Case]:

@@ -231,7 +231,7 @@ class TaskMaker:
             if function.key not in self.work.recording.covering.list_called_functions():
                 return by_calls
         has_task_by_calls = by_calls is not None and by_calls.row is not None
-        by_tests = make.make_task_from_tests(self.suite, self.work, function, all_killed=has_task_by_calls)
+        by_tests = make.make_task_from_tests(self.suite, self.work, function, must_be_strong=has_task_by_calls)
         if by_calls is None or (by_tests.row is not None and not by_tests.row["source"]["weak"]):
             return by_tests
         if by_calls.row is not None:

@@ -207,7 +207,7 @@ def _decide(observed: JobObservations, guest: dict[str, Any], checker: dict[str,
         return build_result(Status.CRASHED, late) if started else build_result(status, detail, lasting=lasting)
     calls = verdict.get("calls", 0)
     if out_of_time:
-        return build_result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds", calls=calls)
+        return build_result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
     if limits.call_cpu_s is not None and guest["exit_code"] == -signal.SIGPROF:
         return build_result(Status.TIMEOUT, f"one call used more than {limits.call_cpu_s} CPU seconds", calls=calls)
     if status == Status.CRASHED:

@@ -31,7 +31,7 @@ _END_S = 5.0
 _ROOT = Path(__file__).resolve().parents[3]
 _SERVE = "from evaluation.from_code.calls.commands import serve; serve()"
 _REFUSED = 3
-_ASK, _ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
+_QUERY_PERSONALITY, _ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 """Of personality(2)."""
 
 
@@ -85,7 +85,7 @@ def run_command(
 def serve() -> None:
     """The process: reads a command as JSON, runs it, and writes its exit code and the end of its output."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    _fix_addresses()
+    _disable_address_randomization()
     command, folder, environment, limit_s = json.load(sys.stdin)
     try:
         answer = json.dumps(_run(command, folder, environment, limit_s))
@@ -95,12 +95,14 @@ def serve() -> None:
     sys.stdout.buffer.write(answer.encode())
 
 
-def _fix_addresses() -> None:
+def _disable_address_randomization() -> None:
     """Give the programs that this process starts the same addresses each time, where that is allowed: before Python
     3.12 the order of a set with None in it depends on them, and so do the calls that tests make."""
+    if not sys.platform.startswith("linux"):
+        return
     libc = ctypes.CDLL(None)
     libc.personality.argtypes = (ctypes.c_ulong,)
-    libc.personality(libc.personality(_ASK) | _ADDR_NO_RANDOMIZE)
+    libc.personality(libc.personality(_QUERY_PERSONALITY) | _ADDR_NO_RANDOMIZE)
 
 
 def _run(command: Sequence[str], folder: str, environment: dict[str, str], limit_s: float) -> tuple[int | None, str]:

@@ -24,7 +24,7 @@ OTHER_HASH_SEED = "2"
 """Of a second run, in which sets of texts have another order; the first has 0 and the recording 1."""
 MAX_FAILED = 3
 LIMITS = Limits(cpu_s=8, wall_s=30.0)
-LONELY_LIMITS = replace(LIMITS, call_cpu_s=2)
+SINGLE_VARIANT_LIMITS = replace(LIMITS, call_cpu_s=4)
 """Of a process that tries one variant: the original has one CPU second."""
 _VARIANT_LIMITS = Limits(cpu_s=40, wall_s=120.0, call_cpu_s=4)
 """Of a process that tries many variants. Each has a smaller limit, but that does not end one which loops in C code."""
@@ -46,7 +46,7 @@ class CallOutcome:
     steps: int = 0
     message: str = ""  # what an exception says
     shared: tuple[str, ...] = ()  # places that hold one list, dict or set (`placing.sharing`)
-    sources: tuple[str, ...] = ()  # CHANCE, CLOCK: what its result may depend on, beside the arguments
+    hidden_inputs: tuple[str, ...] = ()  # CHANCE, CLOCK: what its result may depend on, beside the arguments
 
     def as_row(self) -> dict[str, Any]:
         """What a call did, as `placing.tree_equality.agrees` reads it."""
@@ -85,17 +85,17 @@ class PlacedFunction:
     known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, repr=False)
     """By variant (source) and digest of a case's call and expected outcome: whether the case notices it, where that was
     tried."""
-    lonely: set[str] = field(default_factory=set, compare=False, repr=False)
+    needs_own_process: set[str] = field(default_factory=set, compare=False, repr=False)
     """Variants of which only a process of their own can tell: with others they would end it again."""
 
 
 class UnobservableError(Exception):
-    """The program gave no answer that can be read; the message begins with the status. `place` is the number of the
-    command that it got last, None if not known."""
+    """The program gave no answer that can be read; the message begins with the status. `index` is that of the command
+    which it got last, None if not known."""
 
-    def __init__(self, reason: str, place: int | None = None) -> None:
+    def __init__(self, reason: str, index: int | None = None) -> None:
         super().__init__(reason)
-        self.place = place
+        self.index = index
 
 
 @dataclass
@@ -146,7 +146,7 @@ def _run_method(
 
 
 def observe_all(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:
-    """The outcome of each call, in batches of BATCH; one that does not answer is parted, because all its calls share
+    """The outcome of each call, in batches of BATCH; one that does not answer is split, because all its calls share
     one limit of CPU time and of the answer's size. Raises UnobservableError if a call does not answer."""
     return _observe_in_batches(sandbox, program, calls, 0, LIMITS)
 
@@ -178,7 +178,7 @@ def _observe_in_batches(
                 return
             if len(part) == 1:
                 raise
-            for smaller in split_at(part, reason.place):
+            for smaller in split_at(part, reason.index):
                 observe_part(smaller)
         else:
             found.outcomes.extend(observed.outcomes)
@@ -189,11 +189,11 @@ def _observe_in_batches(
     return found
 
 
-def split_at(sequence: Sequence[T], place: int | None) -> list[Sequence[T]]:
-    """What is before the place, the item there and what follows; two halves where that is no place of it."""
-    if place is None or place >= len(sequence):
+def split_at(sequence: Sequence[T], index: int | None) -> list[Sequence[T]]:
+    """What is before the index, the item there and what follows; two halves where that is no index of it."""
+    if index is None or index >= len(sequence):
         return [sequence[: len(sequence) // 2], sequence[len(sequence) // 2 :]]
-    return [sequence[:place], sequence[place : place + 1], sequence[place + 1 :]]
+    return [sequence[:index], sequence[index : index + 1], sequence[index + 1 :]]
 
 
 @dataclass(frozen=True)
@@ -218,10 +218,9 @@ def run_variants_on_cases(
     try:
         return _run_variants(sandbox, program, cases, variants, MUTANT_MEMORY_BYTES)
     except UnobservableError as reason:
-        memory_bytes, place = find_enough_memory(sandbox, program, cases), reason.place
-    if memory_bytes != MUTANT_MEMORY_BYTES:
-        return _run_in_parts(sandbox, program, cases, variants, memory_bytes)
-    return _run_parts(sandbox, program, cases, split_at(variants, place), memory_bytes)
+        memory_bytes, index = find_enough_memory(sandbox, program, cases), reason.index
+    parts = [variants] if memory_bytes != MUTANT_MEMORY_BYTES else split_at(variants, index)
+    return _run_parts(sandbox, program, cases, parts, memory_bytes)
 
 
 def find_enough_memory(sandbox: Sandbox, program: PlacedFunction, cases: Sequence[tuple[Any, ...]]) -> int:
@@ -234,24 +233,6 @@ def find_enough_memory(sandbox: Sandbox, program: PlacedFunction, cases: Sequenc
     return MUTANT_MEMORY_BYTES if found in ([[]], [None]) else LIMITS.memory_bytes
 
 
-def _run_in_parts(
-    sandbox: Sandbox,
-    program: PlacedFunction,
-    cases: Sequence[tuple[Any, ...]],
-    variants: Sequence[Variant],
-    memory_bytes: int,
-) -> list[list[int] | None]:
-    """What variants do; where a process does not answer, each part gets one of its own."""
-    is_alone = len(variants) == 1
-    try:
-        return _run_variants(sandbox, program, cases, variants, memory_bytes, is_alone)
-    except UnobservableError as reason:
-        if is_alone:
-            return [None]
-        parts = split_at(variants, reason.place)
-    return _run_parts(sandbox, program, cases, parts, memory_bytes)
-
-
 def _run_parts(
     sandbox: Sandbox,
     program: PlacedFunction,
@@ -259,7 +240,15 @@ def _run_parts(
     parts: Sequence[Sequence[Variant]],
     memory_bytes: int,
 ) -> list[list[int] | None]:
-    return [found for part in parts for found in _run_in_parts(sandbox, program, cases, part, memory_bytes)]
+    """What the variants of all parts do; where the process of one does not answer, it is split again."""
+    answers: list[list[int] | None] = []
+    for part in parts:
+        try:
+            answers += _run_variants(sandbox, program, cases, part, memory_bytes, is_alone=len(part) == 1)
+        except UnobservableError as reason:
+            split = split_at(part, reason.index)
+            answers += [None] if len(part) == 1 else _run_parts(sandbox, program, cases, split, memory_bytes)
+    return answers
 
 
 def _run_variants(
@@ -283,8 +272,8 @@ def _run_variants(
     try:
         _, *found, original = _run_method(sandbox, program, "try_variant", list(map(json.dumps, commands)), limits)
     except UnobservableError as reason:
-        place = reason.place - 1 if reason.place else None  # the first command has the cases
-        raise UnobservableError(str(reason), place) from None
+        index = reason.index - 1 if reason.index else None  # the first command has the cases
+        raise UnobservableError(str(reason), index) from None
     if original and not is_alone:
         raise UnobservableError(f"{Status.WRONG_ANSWER}: a variant changed what others meet")
     return [None if numbers is None else [used[int(place)] for place in numbers] for numbers in found]
@@ -301,5 +290,5 @@ def _parse_outcome(row: dict[str, Any]) -> CallOutcome:
     return CallOutcome(
         write_part("returned"), names, write_part("after"), str(row.get("refused", "")), "", "iterator" in row,
         write_part("seen"), ran, pairs, int(row["steps"]), str(row.get("message", "")),
-        tuple(map(str, row.get("shared", []))), tuple(map(str, row["sources"])),
+        tuple(map(str, row.get("shared", []))), tuple(map(str, row["hidden_inputs"])),
     )  # fmt: skip

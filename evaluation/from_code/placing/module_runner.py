@@ -139,7 +139,7 @@ class PlacedAnswer:
         except (ValueError, values.UnwritableError, ImportError) as reason:
             return {"refused": f"cannot be rebuilt: {reason}"}, ()
         row: dict[str, Any] = {}
-        sys.setprofile(tracer.note_source if compare_rebuilt else None)
+        sys.setprofile(tracer.note_hidden_input if compare_rebuilt else None)
         sys.settrace(tracer and tracer.trace)
         try:
             try:
@@ -191,7 +191,7 @@ class PlacedAnswer:
         row = self.run_call(text, self.function, tracer)
         loaded = [name for name in self.spec["modules"] if name in sys.modules and name not in self.loaded]
         self.loaded.update(loaded)
-        noted = {"arcs": sorted(tracer.arcs), "steps": tracer.steps, "sources": sorted(tracer.sources)}
+        noted = {"arcs": sorted(tracer.arcs), "steps": tracer.steps, "hidden_inputs": sorted(tracer.hidden_inputs)}
         return json.dumps({**row, **noted, "loaded": loaded})
 
     def try_variant(self, command: str) -> str:

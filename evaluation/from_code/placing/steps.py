@@ -116,24 +116,24 @@ class ViewCounter(StepCounter):
 
 
 class ArcTracer(StepCounter):
-    """Counts the steps of a call, and notes those from line to line inside the function; `sources` says whether the
-    call drew numbers by chance or read the clock."""
+    """Counts the steps of a call, and notes those from line to line inside the function; `hidden_inputs` says whether
+    the call drew numbers by chance or read the clock."""
 
     def __init__(self, limit: int, first: int, last: int) -> None:
         super().__init__(limit)
         self.first, self.last = first, last
         self.arcs: set[tuple[int, int]] = set()
-        self.sources: set[str] = set()
+        self.hidden_inputs: set[str] = set()
 
-    def note_source(self, _frame: Any, event: str, function: Any) -> None:
+    def note_hidden_input(self, _frame: Any, event: str, function: Any) -> None:
         """What sys.setprofile calls."""
         if event != "c_call":
             return
         name, owner = function.__name__, function.__self__
         if name in _CLOCKS and (owner is sys.modules.get("time") or isinstance(owner, type)):
-            self.sources.add(CLOCK)
+            self.hidden_inputs.add(CLOCK)
         elif name == "urandom" or (name in _DRAWS and owner is getattr(sys.modules.get("random"), "_inst", None)):
-            self.sources.add(CHANCE)
+            self.hidden_inputs.add(CHANCE)
 
     def trace(self, frame: Any, event: str, _value: Any) -> Any:
         """What sys.settrace calls."""

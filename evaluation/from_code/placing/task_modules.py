@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import linecache
+import re
 import types
 from collections.abc import Callable
 from typing import Any, cast
@@ -56,7 +57,7 @@ class TaskModuleFinder:
 
 
 def _normalize_distribution(name: str) -> str:
-    return name.lower().replace("_", "-").replace(".", "-")
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _make_distribution(name: str) -> Any:

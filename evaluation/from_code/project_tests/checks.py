@@ -33,7 +33,7 @@ MIN_STRONG_MUTANTS = 15
 MIN_KILLED = 0.8
 MIN_MUTANTS = 5
 MAX_MUTANTS = 60
-_WEAK = "has tests that miss a mutant, or few of them"
+_WEAK = "has tests that miss a mutant, or are few or tried on few"
 _OF_ONE_FUNCTION = 3
 _MAX_CPU_S = 2.0
 TOO_SLOW = f"has tests that need more than {_MAX_CPU_S:g} CPU seconds"
@@ -69,11 +69,11 @@ def choose_varied_tests(tests: Sequence[str], limit: int) -> list[str]:
 
 
 def choose_tests(
-    judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, all_killed: bool = False
+    judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, must_be_strong: bool = False
 ) -> CheckedTests:
     """The tests that judge answers to a function; `spec.tests` are those that pass, best first.
 
-    Raises ExcludedError where they miss too much; with `all_killed` where they are weak.
+    Raises ExcludedError where they miss too much; with `must_be_strong` where they are weak.
     """
     arriving = list_callee_exceptions(function.node, function.module.tree)
     use = FunctionUse(function.owner, _take_zero_for_required(function), arriving=arriving)
@@ -81,38 +81,25 @@ def choose_tests(
     faulty = [mutant for mutant in every if mutant.operator not in UNCLEAR]
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
-    if all_killed and (len(spec.tests) < MIN_STRONG_TESTS or len(faulty) < MIN_STRONG_MUTANTS):
+    if must_be_strong and (len(spec.tests) < MIN_STRONG_TESTS or len(faulty) < MIN_STRONG_MUTANTS):
         raise ExcludedError(_WEAK)
     empty = list_trivial_variants(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
-    variants = [*(mutant.source for mutant in faulty), *empty]
-    if all_killed and _has_survivor(judge, spec, function, variants):
-        raise ExcludedError(_WEAK)
     tests, write = choose_affordable_tests(judge, spec, function)
-    if all_killed and len(tests) < MIN_STRONG_TESTS:
+    if must_be_strong and len(tests) < MIN_STRONG_TESTS:
         raise ExcludedError(_WEAK)
     trial = _VariantTrial(judge, spec, function, tests)
     survivors: list[Mutant] = []
-    allowed = 0 if all_killed else _count_allowed_survivors(len(faulty))
-    for number in trial.find_survivors(variants, allowed):
+    allowed = 0 if must_be_strong else _count_allowed_survivors(len(faulty))
+    for number in trial.find_survivors([*(mutant.source for mutant in faulty), *empty], allowed):
         if number >= len(faulty):
             body = empty[number - len(faulty)].rpartition("\n")[2].strip()
             raise ExcludedError("has tests that a body without content passes", body)
         survivors.append(faulty[number])
         if len(survivors) > allowed:
-            reason = _WEAK if all_killed else "has tests that miss more than a fifth of its mutants"
+            reason = _WEAK if must_be_strong else "has tests that miss more than a fifth of its mutants"
             raise ExcludedError(reason, f"{len(tests)} tests")
     memory_mib = min(MAX_MEMORY_MIB, 2 * trial.memory_bytes // 2**20)
     return CheckedTests(tuple(tests), MutationScore(tuple(faulty), tuple(survivors)), write, memory_mib)
-
-
-def _has_survivor(judge: ProjectJudge, spec: ProjectTests, function: ProjectFunction, variants: Sequence[str]) -> bool:
-    """Whether a variant passes the tests that would judge if the original passes all of them together; False where it
-    does not, since other tests judge then."""
-    trial = _VariantTrial(judge, spec, function, choose_varied_tests(spec.tests, MAX_TESTS))
-    try:
-        return any(True for _ in trial.find_survivors(variants, 0))
-    except ExcludedError:
-        return False
 
 
 def _take_zero_for_required(function: ProjectFunction) -> dict[str, Any]:
@@ -191,36 +178,39 @@ class _VariantTrial:
     function: ProjectFunction
     tests: Sequence[str]
     memory_bytes: int = field(init=False)  # address space of a variant
+    _is_memory_known: bool = False
 
     def __post_init__(self) -> None:
         self.memory_bytes = self.spec.memory_mib * 2**20 // 2
 
-    def find_survivors(self, variants: Sequence[str], at_once: int) -> Iterator[int]:
-        """The numbers of the variants that pass, in their order; each time that more than `at_once` may pass they are
-        tried alone, so that a caller who has enough can stop."""
+    def find_survivors(self, variants: Sequence[str], max_unkilled: int) -> Iterator[int]:
+        """The numbers of the variants that pass, in their order. They are tried together until more than `max_unkilled`
+        are not known to fail, and these alone; then the next ones, unless the caller has enough."""
         begun = 0
         while begun < len(variants):
-            found = self._try_together(variants[begun:], at_once)
+            found = self._try_together(variants[begun:], max_unkilled)
             for number in range(begun, begun + found.tried):
                 if number - begun not in found.killed and self._passes_alone(variants[number]):
                     yield number
             begun += found.tried
 
-    def _try_together(self, variants: Sequence[str], at_once: int) -> VariantOutcomes:
-        """What is known of the first variants; of all, and nothing, where no process can try them."""
-        found = self._run_together(variants, at_once)
-        if not found.original_passed and not self._passes_original():
+    def _try_together(self, variants: Sequence[str], max_unkilled: int) -> VariantOutcomes:
+        """What is known of the first variants; of all, and nothing, where no process can try them. The first time it
+        finds out how much memory the original needs."""
+        found = self._run_together(variants, max_unkilled)
+        if not self._is_memory_known and not found.original_passed and not self._passes_original():
             self.memory_bytes = LIMITS.memory_bytes
-            found = self._run_together(variants, at_once)
+            found = self._run_together(variants, max_unkilled)
             if not found.original_passed:
                 _run_original(self.judge, self.spec, self.function.module.source, self.tests)
+        self._is_memory_known = True
         return found if found.tried else VariantOutcomes(len(variants))
 
-    def _run_together(self, variants: Sequence[str], at_once: int) -> VariantOutcomes:
+    def _run_together(self, variants: Sequence[str], max_unkilled: int) -> VariantOutcomes:
         limits = replace(_VARIANT_LIMITS, memory_bytes=self.memory_bytes)
         within = [_wrap_in_classes(variant, self.spec.qualified) for variant in variants]
         source = self.function.module.source
-        return self.judge.find_killed_variants(source, self.spec, self.tests, within, limits, at_once)
+        return self.judge.find_killed_variants(source, self.spec, self.tests, within, limits, max_unkilled)
 
     def _passes_original(self) -> bool:
         limits = replace(LIMITS, memory_bytes=self.memory_bytes)

@@ -25,19 +25,21 @@ JUDGE = "tests"
 
 
 def make_task_from_tests(
-    suite: ProjectSuite, work: BuildContext, function: ProjectFunction, all_killed: bool
+    suite: ProjectSuite, work: BuildContext, function: ProjectFunction, must_be_strong: bool
 ) -> TaskResult:
-    """The task of one function, checked, or the reason why there is none; `all_killed`: nobody wants it with weak
+    """The task of one function, checked, or the reason why there is none; `must_be_strong`: nobody wants it with weak
     tests."""
     return make_task_from_row(
         function,
-        lambda: _build_row(suite, work, function, all_killed),
+        lambda: _build_row(suite, work, function, must_be_strong),
         reason="has code that is nested too deep to change",
     )
 
 
-def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunction, all_killed: bool) -> dict[str, Any]:
-    spec, facts = suites.choose_function_tests(suite, work.project, work.recording.covering, function, all_killed)
+def _build_row(
+    suite: ProjectSuite, work: BuildContext, function: ProjectFunction, must_be_strong: bool
+) -> dict[str, Any]:
+    spec, facts = suites.choose_function_tests(suite, work.project, work.recording.covering, function, must_be_strong)
     cases = _list_recorded_cases(work, function)
     context = work.options.context
     called = list_called_examples(function, work.recording)

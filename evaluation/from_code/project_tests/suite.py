@@ -185,10 +185,14 @@ def _run_each_once(
 
 
 def choose_function_tests(
-    suite: ProjectSuite, project: Project, covering: CallsByTest, function: ProjectFunction, all_killed: bool = False
+    suite: ProjectSuite,
+    project: Project,
+    covering: CallsByTest,
+    function: ProjectFunction,
+    must_be_strong: bool = False,
 ) -> tuple[ProjectTests, dict[str, Any]]:
-    """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError, with `all_killed`
-    also for tests that miss any mutant.
+    """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError, with
+    `must_be_strong` also for weak tests.
 
     Tests that read private attributes ask for one way of doing it, so they judge only where there are no others.
     """
@@ -210,7 +214,7 @@ def choose_function_tests(
         line=function.node.lineno,
         tests=tuple(tests),
     )
-    found = checks.choose_tests(suite.judge, spec, function, all_killed)
+    found = checks.choose_tests(suite.judge, spec, function, must_be_strong)
     return replace(spec, tests=found.tests, writes=found.writes, memory_mib=found.memory_mib), {
         "tests": len(found.tests),
         **found.score.to_json(found.are_weak),

@@ -14,6 +14,6 @@ def seed_generators() -> None:
     def seed_with_number(self: random.Random, a: Any = None, version: int = 2) -> None:
         seed(self, next(numbers) if a is None else a, version)
 
-    setattr(random.Random, "seed", seed_with_number)  # noqa: B010  (no type checker wants it as an assignment)
-    random.seed = vars(random)["_inst"].seed
+    random.Random.seed = seed_with_number  # type: ignore[method-assign]
+    random.seed = random._inst.seed
     random.seed()

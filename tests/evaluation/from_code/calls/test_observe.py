@@ -59,7 +59,7 @@ def test_results_exceptions_changed_arguments_and_items_of_iterators_are_observe
 
 
 @pytest.mark.parametrize(
-    ("body", "sources"),
+    ("body", "hidden_inputs"),
     [
         ("random.choice(xs)", ("chance",)),
         ("random.Random(5).choice(xs)", ()),
@@ -71,9 +71,9 @@ def test_results_exceptions_changed_arguments_and_items_of_iterators_are_observe
         ("xs[0]", ()),
     ],
 )
-def test_calls_that_draw_numbers_or_read_the_clock_say_so(sandbox, body, sources):
+def test_calls_that_draw_numbers_or_read_the_clock_say_so(sandbox, body, hidden_inputs):
     source = f"import datetime as dt\nimport random\nimport time\nimport uuid\ndef f(xs):\n    return {body}\n"
-    assert outcomes_of(sandbox, program(source), calls([7]))[0].sources == sources
+    assert outcomes_of(sandbox, program(source), calls([7]))[0].hidden_inputs == hidden_inputs
 
 
 @pytest.mark.parametrize("decorators", ["", "import functools\n@functools.cache\n"])
@@ -148,7 +148,7 @@ def test_a_call_that_takes_too_many_steps_is_refused_by_their_number(sandbox):
     assert helped.refused == "too long"
 
 
-def test_a_batch_that_takes_too_long_is_parted_and_a_fault_is_repeated(sandbox):
+def test_a_batch_that_takes_too_long_is_split_and_a_fault_is_repeated(sandbox):
     class Slow:
         """Times out for more than two calls; every job begins with a fault."""
 

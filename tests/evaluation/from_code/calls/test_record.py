@@ -69,12 +69,11 @@ def as_given(call):
 
 
 FIX_ADDRESSES = "import ctypes; raise SystemExit(ctypes.CDLL(None).personality(0x0040000) == -1)"
-CAN_FIX_ADDRESSES = subprocess.run([sys.executable, "-c", FIX_ADDRESSES], check=False).returncode == 0
-"""Some containers refuse it."""
 
 
-@pytest.mark.skipif(not CAN_FIX_ADDRESSES, reason="programs cannot be given the same addresses here")
 def test_generators_of_the_tests_and_sets_with_none_give_the_same_calls_in_every_recording(opened, tmp_path):
+    if subprocess.run([sys.executable, "-c", FIX_ADDRESSES], check=False).returncode:
+        pytest.skip("this machine gives programs other addresses each time")
     project = opened(cart=CART)
     (project.root / "test_chance.py").write_text(
         "import random\nimport cart\nimport pytest\nOWN = random.Random()\n\n\n"
