@@ -20,6 +20,7 @@ from evaluation.from_code.calls.observe import (
     PlacedFunction,
     UnobservableError,
     observe_all,
+    observe_each,
 )
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.calls.variety import choose_varied_cases
@@ -201,7 +202,7 @@ def _observe_usual(
 ) -> list[Case]:
     """The calls as cases, without accidents, chance and clocks, and plain where all recorded ones are."""
     try:
-        outcomes = observe_all(sandbox, program, calls).outcomes
+        outcomes = observe_each(sandbox, program, calls).outcomes
     except UnobservableError:
         return []
     raised = {case.outcome.raised[0] for case in recorded if case.outcome.raised}
@@ -218,7 +219,7 @@ def _observe_usual(
 
 def _keep_repeated(sandbox: Sandbox, program: PlacedFunction, *groups: Sequence[Case]) -> list[list[Case]]:
     """The cases with the views that another process gives too, where sets have another order; none at all where one
-    does something else there, since then the others may only seem not to."""
+    does something else there, since others may agree by luck."""
     cases = [case for group in groups for case in group]
     try:
         again = observe_all(sandbox.with_hash_seed(OTHER_HASH_SEED), program, [case.call for case in cases]).outcomes

@@ -129,7 +129,7 @@ class ArcTracer(StepCounter):
         """What sys.setprofile calls."""
         if event != "c_call":
             return
-        name, owner = function.__name__, function.__self__
+        name, owner = function.__name__, getattr(function, "__self__", None)
         if name in _CLOCKS and (owner is sys.modules.get("time") or isinstance(owner, type)):
             self.hidden_inputs.add(CLOCK)
         elif name == "urandom" or (name in _DRAWS and owner is getattr(sys.modules.get("random"), "_inst", None)):
