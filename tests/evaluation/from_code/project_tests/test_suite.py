@@ -244,7 +244,12 @@ def test_what_nothing_describes_is_unstated_and_a_surviving_mutant_makes_tests_w
 
 @pytest.mark.parametrize(
     ("n_tests", "n_mutants", "n_survivors", "are_weak"),
-    [(5, 10, 0, False), (4, 10, 0, True), (5, 9, 0, True), (40, 40, 1, True)],
+    [
+        (MIN_STRONG_TESTS, MIN_STRONG_MUTANTS, 0, False),
+        (MIN_STRONG_TESTS - 1, MIN_STRONG_MUTANTS, 0, True),
+        (MIN_STRONG_TESTS, MIN_STRONG_MUTANTS - 1, 0, True),
+        (40, 40, 1, True),
+    ],
 )
 def test_few_tests_and_few_mutants_make_a_weak_judge(n_tests, n_mutants, n_survivors, are_weak):
     mutants = tuple(Mutant(str(n), "branch", n) for n in range(n_mutants))
@@ -269,7 +274,7 @@ def test_a_call_that_gives_another_result_each_time_is_no_example(finished: Fini
     (row,) = [row for row in finished.result.completion if row["entry_point"] == "stamped"]
 
     assert row["source"]["judge"] == "tests"
-    assert row["source"]["examples"] == []
+    assert row["source"]["examples"] == ["stamped(-1) raises ValueError"]
 
 
 def test_a_call_that_gives_the_present_date_is_no_example(finished: FinishedDataset) -> None:
