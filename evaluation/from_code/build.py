@@ -226,10 +226,10 @@ def _add_fair_nearby_cases(
     changes = _list_constant_variants(work, function, prompt)
     numbers = _list_showable_numbers(function, cases, near.shown)
     every = tuple(range(len(cases)))
-    given_back = list_identities(function.node, function.is_generator)
+    identities = list_identities(function.node, function.is_generator)
     variants = [
         *(Variant(source, every) for _, source in changes),
-        *(Variant(source, numbers) for source in (*given_back, *(mutant.source for mutant in faulty))),
+        *(Variant(source, numbers) for source in (*identities, *(mutant.source for mutant in faulty))),
         *(
             Variant(source, every, stop_at_first=True)
             for source in (*_list_trivial_variants(function, cases), program.definition)
@@ -239,12 +239,12 @@ def _add_fair_nearby_cases(
     noticed = checks.find_noticing_cases_of_variants(work.sandbox, program, cases, variants)
     needs = find_needs(cases, [(each, found) for (each, _), found in zip(changes, noticed, strict=False)])
     needs += find_unnamed_exceptions(cases, prompt, function.node.lineno)
-    faults = list(map(frozenset[int], noticed[len(changes) : len(changes) + len(given_back) + len(faulty)]))
+    faults = list(map(frozenset[int], noticed[len(changes) : len(changes) + len(identities) + len(faulty)]))
 
     def judge() -> Fairness:
         shown = frozenset(number for number, case in enumerate(cases) if case in near.shown)
-        identities, others = faults[: len(given_back)], faults[len(given_back) :]
-        return judge_fairness(cases, function.qualified, needs, docstring, shown, others, identities)
+        unchanged, others = faults[: len(identities)], faults[len(identities) :]
+        return judge_fairness(cases, function.qualified, needs, docstring, shown, others, unchanged)
 
     fair = judge()
     while unfair := frozenset(number for number in fair.unstated_cases if number >= len(chosen)):

@@ -132,8 +132,8 @@ class ProjectJudge:
         limits: Limits,
         max_unkilled: int | None = None,
     ) -> VariantOutcomes:
-        """Whether the original passes the tests, and which variants of the function surely fail one; with
-        `max_unkilled`, of no more variants than until so many and one more are not known to fail.
+        """Whether the original passes the tests, and which variants of the function surely fail one. Stops as soon as
+        more than `max_unkilled` are not known to fail.
 
         Each text is the function alone, within its classes. Many share a process, so never give it a model's answer.
         Raises ArchiveError, PackagesError.
