@@ -391,13 +391,17 @@ def test_a_copy_of_a_model_runs_its_own_layers(loaded: Load) -> None:
     assert not torch.allclose(other(ids).logits, before)
 
 
-def test_the_language_model_of_one_with_images_is_loaded_alone(tmp_path: Path, loaded: Load) -> None:
+def test_the_language_model_of_one_with_images_is_loaded_alone(
+    tmp_path: Path, loaded: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    folder = tmp_path / "model"
     text = {name: value for name, value in HYBRIDS["qwen3_5"].items() if name != "model_type"}
     vision = {"depth": 1, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 64}
     whole = Qwen3_5ForConditionalGeneration(Qwen3_5Config(text_config=text, vision_config=vision)).eval()
-    whole.save_pretrained(tmp_path)
-    loaded(tiny_qwen2()).tokenizer.save_pretrained(tmp_path)
-    target = loading.load(str(tmp_path), "float32", "cpu", None)
+    whole.save_pretrained(folder)
+    loaded(tiny_qwen2()).tokenizer.save_pretrained(folder)
+    target = loading.load(str(folder), "float32", "cpu", None)
     assert type(target.model) is Qwen3_5ForCausalLM
     assert target.context_length == 512
     ids = torch.arange(9)[None]
