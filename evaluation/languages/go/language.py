@@ -17,19 +17,14 @@ from evaluation.languages.values import from_json
 _TEST = re.compile(r"^func (Test\w*)\(\w+ \*testing\.T\)", re.MULTILINE)
 _TESTING = """\
 package answer
-import (
-	bassline_testing "testing"
-	bassline_wire "bassline/wire"
-)
-func Bassline_(*bassline_wire.Reader, *bassline_wire.Writer) {}
+import bassline_testing "testing"
+func Bassline_() any { return nil }
 func init() {
 	all := func(_, _ string) (bool, error) { return true, nil }
 	bassline_testing.Main(all, []bassline_testing.InternalTest{%s}, nil, nil)
 }
 """
 """What `go test` does, before the driver reads a case: `Main` exits with 0 if every test passed."""
-_SIMPLE_CODECS = {"bool": "Bool", "int": "Int", "float": "Float", "str": "Str"}
-_GENERIC_CODECS = {"list": "List", "dict": "Dict", "optional": "Optional"}
 _TUPLE = re.compile(r"(?:\[\d+\][^{}]+|struct\{ [^{}]* \})\{(.*)\}", re.DOTALL)
 _SAME = """
 func same(a, b reflect.Value) bool {
@@ -147,61 +142,24 @@ class Go(Language):
         )
 
     def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
-        """The files of a judgement."""
+        """The files of a judgement. The driver gives the answer's function the types of the signature."""
         args = [f"bassline_a{position}" for position in range(len(signature.parameters))]
-        steps = []
-        for each, arg in zip(signature.parameters, args, strict=True):
-            steps += ["bassline_r.Skip()", f"{arg} := {self._write_codec(each.type)}.Read(bassline_r)"]
-        returns = signature.returns
-        call = f"{signature.name}({', '.join(args)})"
-        results = [f"bassline_v{position}" for position in range(len(returns.parts) if returns.name == "tuple" else 1)]
-        if returns.name == "none":
-            steps += [call, 'bassline_w.Put("null")']
-        elif returns.name == "tuple":
-            steps += [f"{', '.join(results)} := {call}", *self._build_write_steps(returns.parts, results)]
-        else:
-            steps += [f"{results[0]} := {call}", f"{self._write_codec(returns)}.Write(bassline_w, {results[0]})"]
-        lines = [
-            "package answer",
-            'import bassline_wire "bassline/wire"',
-            "//line signature:1",
-            "func Bassline_(bassline_r *bassline_wire.Reader, bassline_w *bassline_wire.Writer) {",
-            *steps,
-            "}",
-        ]
-        return {"program.go": program, "driver.go": "\n".join(lines) + "\n"}
+        typed = [f"{arg} {self.write_type(each.type)}" for arg, each in zip(args, signature.parameters, strict=True)]
+        returns, call = signature.returns, signature.write_call(args)
+        kind, body = "", call
+        if returns.name != "none":
+            kind, body = self.write_type(returns), f"return {call}"
+        if returns.name == "tuple":
+            parts = ", ".join(f"bassline_v{position}" for position in range(len(returns.parts)))
+            body = f"{parts} := {call}; return {kind}{{{parts}}}"
+        driver = f"func Bassline_() any {{ return func({', '.join(typed)}) {kind} {{ {body} }} }}"
+        return {"program.go": program, "driver.go": f"package answer\n//line signature:1\n{driver}\n"}
 
     def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of: the test has functions for `go test`."""
         names = _TEST.findall(test)
         tests = ", ".join(f'{{Name: "{name}", F: {name}}}' for name in names)
         return {"program.go": f"{program}\n{test}", "driver.go": _TESTING % tests}
-
-    def _write_codec(self, kind: Type) -> str:
-        if kind.name in _SIMPLE_CODECS:
-            return f"bassline_wire.{_SIMPLE_CODECS[kind.name]}"
-        if kind.name in _GENERIC_CODECS:
-            return f"bassline_wire.{_GENERIC_CODECS[kind.name]}({', '.join(map(self._write_codec, kind.parts))})"
-        name = self.write_type(kind)
-        is_array = _is_array(kind)
-        fields = [f"v[{position}]" if is_array else f"v.V{position}" for position in range(len(kind.parts))]
-        typed = zip(fields, kind.parts, strict=True)
-        read = "; ".join(f"r.Skip(); {field} = {self._write_codec(part)}.Read(r)" for field, part in typed)
-        written = "; ".join(self._build_write_steps(kind.parts, fields, "w"))
-        return (
-            f"bassline_wire.Codec[{name}]{{func(r *bassline_wire.Reader) (v {name}) {{ {read}; r.Skip(); return }}, "
-            f"func(w *bassline_wire.Writer, v {name}) {{ {written} }}}}"
-        )
-
-    def _build_write_steps(self, kinds: tuple[Type, ...], values: list[str], writer: str = "bassline_w") -> list[str]:
-        """The steps that write values as one list."""
-        steps = []
-        for position, (kind, value) in enumerate(zip(kinds, values, strict=True)):
-            steps += [
-                f"{writer}.Put({'`,`' if position else '`[`'})",
-                f"{self._write_codec(kind)}.Write({writer}, {value})",
-            ]
-        return [*steps, f"{writer}.Put(`]`)"]
 
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""
