@@ -6,13 +6,13 @@ A tuple is an array where its items have one type, else a struct with the fields
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
-from evaluation.languages.base import Language, Syntax, UnsupportedError, require_unicode, write_int64
-from evaluation.languages.cases import JsonCase, Signature
+from evaluation.languages.base import Language, Syntax, quote_text, write_comment
+from evaluation.languages.cases import JsonCase, Parameter, Signature
 from evaluation.languages.types import Type
-from evaluation.languages.values import from_json
+from evaluation.languages.values import Json, from_json
 
 _TEST = re.compile(r"^func (Test\w*)\(\w+ \*testing\.T\)", re.MULTILINE)
 _TESTING = """\
@@ -59,8 +59,6 @@ func same(a, b reflect.Value) bool {
 	return a.Interface() == b.Interface()
 }
 """
-_SIMPLE = {"bool": "bool", "int": "int", "float": "float64", "str": "string"}
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 class Go(Language):
@@ -82,34 +80,30 @@ class Go(Language):
         *("len", "make", "max", "min", "new", "nil", "panic", "rune", "string", "true"),
     })  # fmt: skip
     """Keywords, and builtins that an answer would miss under a parameter of the same name."""
+    TYPES: ClassVar = {
+        **{"bool": "bool", "int": "int", "float": "float64", "str": "string"},
+        **{"list": "[]{0}", "dict": "map[{0}]{1}", "optional": "*{0}"},
+    }
+    PARAMETER, RETURNS, VOID = "{name} {type}", " {}", ""
+    HEAD = "func {name}({parameters}){returns} {{\n"
     NONE = "nil"
     FLOATS: ClassVar = {"nan": "math.NaN()", "inf": "math.Inf(1)", "-inf": "math.Inf(-1)", "-0": "math.Copysign(0, -1)"}
+    ORACLE = f'package main\n\nimport ("math"; "reflect")\n{_SAME}\n'
+    RULE = "\tif {} {{ {} }}\n"
+    THROW = "panic({})"
 
     def write_type(self, kind: Type) -> str:
-        """The type as a declaration writes it. Raises UnsupportedError for none, which is not a type in Go."""
-        if kind.name in _SIMPLE:
-            return _SIMPLE[kind.name]
+        """The type as a declaration writes it."""
+        if kind.name != "tuple":
+            return super().write_type(kind)
         parts = [self.write_type(part) for part in kind.parts]
-        if kind.name == "list":
-            return f"[]{parts[0]}"
-        if kind.name == "dict":
-            return f"map[{parts[0]}]{parts[1]}"
-        if kind.name == "optional":
-            return f"*{parts[0]}"
-        if kind.name == "none":
-            raise UnsupportedError("none as the type of a value")
         if _is_array(kind):
             return f"[{len(parts)}]{parts[0]}"
         return "struct{ " + "; ".join(f"V{position} {part}" for position, part in enumerate(parts)) + " }"
 
     def write_text(self, value: str) -> str:
         """A literal of a string."""
-        shown = (_ESCAPES.get(c) or (c if c.isprintable() else f"\\U{ord(c):08x}") for c in require_unicode(value))
-        return f'"{"".join(shown)}"'
-
-    def write_int(self, value: int) -> str:
-        """A literal of an int."""
-        return write_int64(value)
+        return quote_text(value, lambda c: f"\\U{ord(c):08x}")
 
     def write_present(self, value: object, kind: Type) -> str:
         """An expression for the value of an optional."""
@@ -163,57 +157,31 @@ class Go(Language):
 
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""
-        lines = text.strip("\n").split("\n")
-        return (
-            "package main\n\n" + "".join(f"// {line}".rstrip() + "\n" for line in lines) + self._write_head(signature)
-        )
+        return f"package main\n\n{write_comment(text, '//')}{self.write_head(signature)}"
 
     def write_example(self, call: str, result: str) -> str:
         """A call and its result, as a line of the doc comment; a tuple is several results."""
         several = _TUPLE.fullmatch(result)
         return f"{call} // {several[1] if several else result}"
 
-    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
-        """A program that answers from the table of cases."""
-        lines = ["package main", "", 'import ("math"; "reflect")', _SAME, self._write_head(signature).rstrip("\n")]
-        for case in cases:
-            tests = [
-                f"same(reflect.ValueOf({each.name}), reflect.ValueOf({self._write_typed(form, each.type)}))"
-                for each, form in zip(signature.parameters, case.args, strict=True)
-            ]
-            lines += [
-                f"\tif {' && '.join(tests) or 'true'} {{",
-                f"\t\t{self._write_outcome(case, signature.returns)}",
-                "\t}",
-            ]
-        return "\n".join([*lines, '\tpanic("no case has these arguments")', "}"]) + "\n"
+    def write_equality(self, parameter: Parameter, form: Json) -> str:
+        """Whether a parameter has this value; the literal has its type without context."""
+        kind, text = parameter.type, self.write_form(form, parameter.type)
+        typed = f"({self.write_type(kind)})({text})" if not kind.parts or kind.name == "optional" else text
+        return f"same(reflect.ValueOf({parameter.name}), reflect.ValueOf({typed}))"
 
-    def _write_typed(self, form: object, kind: Type) -> str:
-        """A literal that has its type without context."""
-        text = self.write_form(form, kind)
-        return f"({self.write_type(kind)})({text})" if not kind.parts or kind.name == "optional" else text
-
-    def _write_outcome(self, case: JsonCase, returns: Type) -> str:
-        if case.raises:
-            return f"panic({self.write_text(case.raises)})"
-        if returns.name == "none":
-            return "return"
-        value = from_json(case.result, returns)
-        if returns.name == "tuple" and isinstance(value, tuple):
+    def write_outcome(self, case: JsonCase, returns: Type) -> str:
+        """The statement that a case ends with; a tuple is returned as several results."""
+        value = None if case.raises else from_json(case.result, returns)
+        if isinstance(value, tuple):
             return f"return {', '.join(self.write_items(value, returns))}"
-        return f"return {self.write_literal(value, returns)}"
+        return super().write_outcome(case, returns)
 
-    def _write_head(self, signature: Signature) -> str:
-        parameters = ", ".join(f"{each.name} {self.write_type(each.type)}" for each in signature.parameters)
-        return f"func {signature.name}({parameters}){self._write_return_type(signature.returns)} {{\n"
-
-    def _write_return_type(self, kind: Type) -> str:
-        """A tuple is returned as several results."""
-        if kind.name == "none":
-            return ""
+    def write_return_type(self, kind: Type) -> str:
+        """What the head of a function says that it returns."""
         if kind.name == "tuple":
             return f" ({', '.join(map(self.write_type, kind.parts))})"
-        return f" {self.write_type(kind)}"
+        return super().write_return_type(kind)
 
 
 def _is_array(kind: Type) -> bool:
