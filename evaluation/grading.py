@@ -8,10 +8,11 @@ from dataclasses import replace
 from itertools import islice
 
 from evaluation import datasets
-from evaluation.languages import exit_code_judging, judging, registry
+from evaluation.languages import judging, registry
 from evaluation.project_tests.judge import ArchiveLoader, get_shared_judge
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, Sandbox, SandboxResult, SandboxTask, clean_text, retry_faults
+from evaluation.sandbox.zygotes import ZygoteError
 from evaluation.verdicts import Status, Trust, Verdict
 
 MAX_PROGRAM_BYTES = 4 * 2**20
@@ -34,10 +35,9 @@ class Grader:
         refused, reference = _refuse_program(program), ""
         if isinstance(task, datasets.Task):
             if task.language != datasets.PYTHON or task.project_tests is not None:
-                if refused:
-                    trust = Trust.PROXY if task.signature is not None else Trust.IN_GUEST
-                    return self._build_verdict(replace(refused, trust=trust))
-                return self._build_verdict(retry_faults(self._build_attempt(program, task)))
+                trust = Trust.PROXY if task.signature is not None else Trust.IN_GUEST
+                result = refused or retry_faults(self._build_attempt(program, task))
+                return self._build_verdict(replace(result, trust=trust))
             solution = task.canonical_solution
             reference = task.build_judged_program(task.build_program(solution)) if solution else ""
             program, task = program if refused else task.build_judged_program(program), task.build_judged_task()
@@ -71,9 +71,16 @@ class Grader:
             return lambda: judge.judge(program, spec)
         language = registry.load_language(task.language)
         given = self._sandbox, language, language.toolchain.find(), program
-        if (signature := task.signature) is None:
-            return lambda: exit_code_judging.judge(*given, task.test, self._limits)
-        return lambda: judging.judge(*given, signature, task.cases, self._limits)
+
+        def attempt() -> SandboxResult:
+            try:
+                if task.signature is None:
+                    return judging.judge_by_exit_code(*given, task.test, self._limits)
+                return judging.judge_by_cases(*given, task.signature, task.cases, self._limits)
+            except (ZygoteError, OSError) as error:
+                return SandboxResult(Status.SANDBOX_ERROR, str(error))
+
+        return attempt
 
     def _build_verdict(self, result: SandboxResult) -> Verdict:
         return Verdict(

@@ -16,7 +16,7 @@ import tree_sitter
 from tree_sitter import Node
 
 from evaluation.datasets import Task
-from evaluation.extraction_base import (
+from evaluation.extraction import (
     MAX_CHARS,
     TREE_VERSION,
     CodeLocation,

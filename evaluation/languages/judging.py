@@ -1,8 +1,13 @@
-"""Judges a program by its task's cases: compile, run, ask case by case, compare outside of the program's process."""
+"""Judges a program of another language: by its task's cases, or by the exit code of a test that is part of it.
+
+Cases are asked one by one and compared outside of the program's process. A test runs in it, as MultiPL-E and
+HumanEval-X judge: there `exit(0)` passes, so every such verdict is in-guest.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,12 +18,19 @@ from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, is_same_value
 from evaluation.sandbox import Limits, ProgramEndedError, ProgramSlot, RunningProgram, Sandbox, SandboxResult
 from evaluation.sandbox.jobs import describe_exit
-from evaluation.sandbox.zygotes import ZygoteError
-from evaluation.verdicts import Status, Trust
+from evaluation.verdicts import Status
 
 MAX_RESTARTS = 3
 _SHOWN = 500
 _FIRST_LINES = 20
+_LAST_LINES = 20
+_SAYS = (
+    (Status.MEMORY, re.compile(r"out of memory|bad_alloc|OutOfMemoryError|memory allocation of")),
+    (Status.SYNTAX_ERROR, re.compile(r"^(?:Uncaught )?SyntaxError\b", re.MULTILINE)),
+    (Status.WRONG_ANSWER, re.compile(r"assert|--- FAIL", re.IGNORECASE)),
+)
+"""What a failed program prints, by the status that it then gets; else it crashed or raised an exception."""
+_REASON = re.compile(r"assert|error|exception|panic|FAIL", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +54,7 @@ class Judgement:
     waited_s: float = 0.0
 
 
-def judge(
+def judge_by_cases(
     sandbox: Sandbox,
     language: Language,
     toolchain: Toolchain,
@@ -51,16 +63,11 @@ def judge(
     cases: Sequence[JsonCase],
     limits: Limits,
 ) -> SandboxResult:
-    """The verdict on a program: passed if every case did, else what the first case that failed came to."""
-    try:
-        judgement = run_cases(sandbox, language, toolchain, program, signature, cases, limits)
-    except (ZygoteError, OSError) as error:
-        return SandboxResult(Status.SANDBOX_ERROR, str(error))
-    return build_result(judgement, signature, cases)
+    """The verdict on a program: passed if every case did, else what the first case that failed came to.
 
-
-def build_result(judgement: Judgement, signature: Signature, cases: Sequence[JsonCase]) -> SandboxResult:
-    """The judgement as one result."""
+    Raises ZygoteError and OSError for a fault of the sandbox.
+    """
+    judgement = run_cases(sandbox, language, toolchain, program, signature, cases, limits)
     outcomes = judgement.outcomes
     base = SandboxResult(
         Status.PASSED,
@@ -68,7 +75,6 @@ def build_result(judgement: Judgement, signature: Signature, cases: Sequence[Jso
         cpu_s=judgement.cpu_s,
         wall_s=judgement.wall_s,
         waited_s=judgement.waited_s,
-        trust=Trust.PROXY,
     )
     if (failure := judgement.failure) is not None:
         return replace(base, status=failure.status, detail=failure.detail, traceback=failure.traceback)
@@ -236,3 +242,40 @@ def _format_expected(case: JsonCase) -> str:
 
 def _format_value(form: Json) -> str:
     return json.dumps(form, ensure_ascii=False)[:_SHOWN]
+
+
+def judge_by_exit_code(
+    sandbox: Sandbox, language: Language, toolchain: Toolchain, program: str, test: str, limits: Limits
+) -> SandboxResult:
+    """The verdict on a program and the test that follows it. Raises ZygoteError and OSError."""
+    limits, ended = replace(limits, threads=toolchain.tools.run_threads), None
+    with sandbox.open_program_slot(toolchain.tools) as slot:
+        slot.write_files(language.build_test_files(program, test))
+        if toolchain.tools.compile is not None and (failed := compile_program(slot)) is not None:
+            failure, wall_s = failed
+            return SandboxResult(failure.status, failure.detail, failure.traceback, wall_s=wall_s)
+        running = RunningProgram(slot, limits)
+        try:
+            with running:
+                running.wait()
+        except ProgramEndedError as error:
+            ended = error
+    base = SandboxResult(Status.PASSED, cpu_s=running.cpu_s, wall_s=running.wall_s, waited_s=running.waited_s)
+    if ended is not None:
+        return replace(base, status=ended.status, detail=ended.detail)
+    if running.cpu_s >= limits.cpu_s:
+        return replace(base, status=Status.TIMEOUT, detail=f"the program used more than {limits.cpu_s} CPU seconds")
+    if running.exit_code == 0:
+        return base
+    return _build_failure(base, running.exit_code, running.output.decode("utf-8", "replace"))
+
+
+def _build_failure(base: SandboxResult, exit_code: int, output: str) -> SandboxResult:
+    """The result of a program that ended with another exit code than 0."""
+    lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()]
+    reason = next((line for line in lines if _REASON.search(line)), describe_exit(exit_code))
+    status = next((status for status, says in _SAYS if says.search(output)), None)
+    if status is None:
+        crashed = exit_code < 0 and exit_code != -signal.SIGABRT
+        status = Status.CRASHED if crashed or not lines else Status.EXCEPTION
+    return replace(base, status=status, detail=reason.strip(), traceback="\n".join(lines[-_LAST_LINES:]))

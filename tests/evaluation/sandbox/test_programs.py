@@ -34,7 +34,7 @@ def sandbox(request):
 
 @pytest.fixture
 def tools(sandbox):
-    python = sandbox._python
+    python = sandbox.python
     command = (python.executable, *python.build_flags())
     compiler = Command((*command, "compiler.py"), (("WHERE", "{folder}"),))
     limits = Limits(cpu_s=2, wall_s=5.0, threads=64)
