@@ -232,15 +232,11 @@ def _iterate_python_blocks(text: str, opened: bool) -> Iterator[tuple[CodeLocati
         for closing in range(opening + 1, min(opening + MAX_NESTED, len(fences)) + 1):
             is_closed = closing < len(fences)
             code = "\n".join(lines[first_line : fences[closing] if is_closed else len(lines)])
-            if code.strip() and _can_parse(code + "\n" if is_closed else code):
+            if code.strip() and parse(code + "\n" if is_closed else code) is not None:
                 yield ("fenced", code + "\n") if is_closed else ("open_fence", code)
                 end_of_block = closing
                 break
         opening = end_of_block + 1
-
-
-def _can_parse(code: str) -> bool:
-    return parse(code) is not None
 
 
 def _find_lacking_names(task: Task, code: str) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from evaluation import datasets
 from evaluation.languages import judging, registry
@@ -16,6 +17,8 @@ from evaluation.sandbox.zygotes import ZygoteError
 from evaluation.verdicts import Status, Trust, Verdict
 
 MAX_PROGRAM_BYTES = 4 * 2**20
+_TEXTS = ("detail", "traceback", "failing_assert", "got", "expected")
+"""What the program chooses of a result."""
 
 
 class Grader:
@@ -83,19 +86,12 @@ class Grader:
         return attempt
 
     def _build_verdict(self, result: SandboxResult) -> Verdict:
+        texts = {name: getattr(result, name) for name in _TEXTS}
+        cleaned: dict[str, Any] = {name: text if text is None else clean_text(text) for name, text in texts.items()}
         return Verdict(
-            status=Status(result.status),
-            detail=clean_text(result.detail),
-            traceback=clean_text(result.traceback),
-            failing_assert=_clean(result.failing_assert),
-            got=_clean(result.got),
-            expected=_clean(result.expected),
-            cpu_s=result.cpu_s,
-            wall_s=result.wall_s,
-            calls=result.calls,
-            isolation=self._sandbox.tier_name,
-            trust=result.trust,
-        )
+            status=Status(result.status), cpu_s=result.cpu_s, wall_s=result.wall_s, calls=result.calls,
+            isolation=self._sandbox.tier_name, trust=result.trust, **cleaned,
+        )  # fmt: skip
 
 
 def _refuse_program(program: str) -> SandboxResult | None:
@@ -104,7 +100,3 @@ def _refuse_program(program: str) -> SandboxResult | None:
     if len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
         return SandboxResult(Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes")
     return None
-
-
-def _clean(text: str | None) -> str | None:
-    return None if text is None else clean_text(text)

@@ -53,6 +53,14 @@ class Judgement:
     wall_s: float = 0.0
     waited_s: float = 0.0
 
+    def to_result(self) -> SandboxResult:
+        """The result but for the cases: passed, or why the program could not be compiled or loaded."""
+        why = self.failure or CaseOutcome(Status.PASSED)
+        return SandboxResult(
+            why.status, why.detail, why.traceback, calls=len(self.outcomes), cpu_s=self.cpu_s, wall_s=self.wall_s,
+            waited_s=self.waited_s,
+        )  # fmt: skip
+
 
 def judge_by_cases(
     sandbox: Sandbox,
@@ -68,23 +76,13 @@ def judge_by_cases(
     Raises ZygoteError and OSError for a fault of the sandbox.
     """
     judgement = run_cases(sandbox, language, toolchain, program, signature, cases, limits)
-    outcomes = judgement.outcomes
-    base = SandboxResult(
-        Status.PASSED,
-        calls=len(outcomes),
-        cpu_s=judgement.cpu_s,
-        wall_s=judgement.wall_s,
-        waited_s=judgement.waited_s,
-    )
-    if (failure := judgement.failure) is not None:
-        return replace(base, status=failure.status, detail=failure.detail, traceback=failure.traceback)
-    failed = [position for position, outcome in enumerate(outcomes) if outcome.status is not Status.PASSED]
-    if not failed:
-        return base
-    first = outcomes[failed[0]]
+    failed = [position for position, outcome in enumerate(judgement.outcomes) if outcome.status is not Status.PASSED]
+    if judgement.failure is not None or not failed:
+        return judgement.to_result()
+    first = judgement.outcomes[failed[0]]
     detail = f"{len(failed)} of {len(cases)} cases failed"
     return replace(
-        base,
+        judgement.to_result(),
         status=first.status,
         detail=f"{first.detail}; {detail}" if first.detail else detail,
         traceback=first.traceback,
@@ -108,8 +106,8 @@ def run_cases(
     limits = replace(limits, threads=toolchain.tools.run_threads)
     with sandbox.open_program_slot(toolchain.tools) as slot:
         slot.write_files(language.build_files(program, signature))
-        if toolchain.tools.compile is not None and (failed := compile_program(slot)) is not None:
-            return Judgement(failure=failed[0], wall_s=failed[1])
+        if (failed := compile_program(slot)) is not None:
+            return failed
         for _ in range(1 + MAX_RESTARTS):
             ended = _run(slot, judgement, signature, cases, limits)
             if ended is None or judgement.failure is not None:
@@ -124,8 +122,10 @@ def run_cases(
     return judgement
 
 
-def compile_program(slot: ProgramSlot) -> tuple[CaseOutcome, float] | None:
-    """Compile the program; return None, or why it does not compile and the seconds that the compiler took."""
+def compile_program(slot: ProgramSlot) -> Judgement | None:
+    """Compile the program, if its language asks for it; return why it does not compile, None where it does."""
+    if slot.tools.compile is None:
+        return None
     compiler = RunningProgram(slot, slot.tools.compile_limits, compiling=True)
     reason = ""
     try:
@@ -144,7 +144,8 @@ def compile_program(slot: ProgramSlot) -> tuple[CaseOutcome, float] | None:
         reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else silent)
     if not reason:
         return None
-    return CaseOutcome(Status.COMPILE_ERROR, reason, "\n".join(lines[:_FIRST_LINES])), compiler.wall_s
+    failure = CaseOutcome(Status.COMPILE_ERROR, reason, "\n".join(lines[:_FIRST_LINES]))
+    return Judgement(failure=failure, wall_s=compiler.wall_s)
 
 
 def _run(
@@ -251,9 +252,8 @@ def judge_by_exit_code(
     limits, ended = replace(limits, threads=toolchain.tools.run_threads), None
     with sandbox.open_program_slot(toolchain.tools) as slot:
         slot.write_files(language.build_test_files(program, test))
-        if toolchain.tools.compile is not None and (failed := compile_program(slot)) is not None:
-            failure, wall_s = failed
-            return SandboxResult(failure.status, failure.detail, failure.traceback, wall_s=wall_s)
+        if (failed := compile_program(slot)) is not None:
+            return failed.to_result()
         running = RunningProgram(slot, limits)
         try:
             with running:

@@ -40,7 +40,8 @@ class _StagedProject(Pool[Zygote]):
     def __init__(self, sandbox: Sandbox, folder: str, packages: str) -> None:
         names = sorted(path.name.removesuffix(".py") for path in Path(packages).iterdir())
         preload = tuple(name for name in names if name.isidentifier())
-        python = sandbox.python.with_project(folder, packages, ("pytest", "_pytest.unittest", *preload))
+        preload = ("pytest", "_pytest.unittest", *preload)
+        python = replace(sandbox.python, packages=packages, project=folder, preload=preload)
         grant = Grant(scratch_bytes=_SCRATCH_BYTES) if sandbox.tier.has_scratch else NO_GRANT
         super().__init__(lambda: Zygote("tester", sandbox.tier, python, grant, is_stopped))
         self.folder = folder
@@ -176,14 +177,10 @@ def get_shared_judge(sandbox: Sandbox, archives: ArchiveLoader | None) -> Projec
     with _sharing:
         judge = _shared.get(os.getpid())
         if judge is None or judge.sandbox is not sandbox:
-            judge = _shared[os.getpid()] = ProjectJudge(sandbox, _find_no_archive)
+            judge = _shared[os.getpid()] = ProjectJudge(sandbox, lambda _sha256: None)
             atexit.register(judge.close)
         judge.archives = archives or judge.archives
         return judge
-
-
-def _find_no_archive(_sha256: str) -> None:
-    return None
 
 
 def _build_fault(reason: str, lasting: bool = False) -> SandboxResult:

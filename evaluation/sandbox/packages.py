@@ -73,7 +73,11 @@ def stage_packages(names: tuple[str, ...]) -> Packages | None:
     if sum(map(len, files.values())) > MAX_BYTES:
         raise PackagesError(f"the packages {', '.join(names)} have more than {MAX_BYTES // 2**20} MiB: allow fewer")
     folder = stage_files("packages", files)
-    return Packages(folder, tuple((name, _get_version(name)) for name in sorted(set(names))), hash_files(files))
+    owners = importlib.metadata.packages_distributions()
+    versions = [
+        (name, importlib.metadata.version(owners[name][0]) if owners.get(name) else "") for name in sorted(set(names))
+    ]
+    return Packages(folder, tuple(versions), hash_files(files))
 
 
 def stage_files(kind: str, files: dict[str, bytes], compiled: bool = False) -> str:
@@ -114,12 +118,6 @@ def _iterate_files(name: str) -> Iterator[tuple[str, bytes]]:
                 f"the package {name} has compiled modules ({relative}): only pure Python can be allowed"
             )
         yield f"{name}/{relative.as_posix()}", path.read_bytes()
-
-
-def _get_version(name: str) -> str:
-    for distribution in importlib.metadata.packages_distributions().get(name, ()):
-        return importlib.metadata.version(distribution)
-    return ""
 
 
 def hash_files(files: dict[str, bytes]) -> str:

@@ -74,7 +74,7 @@ class Sandbox:
         except RuntimeError as error:
             raise SandboxUnavailableError(f"No sandbox: {error}.") from error
         if packages is not None:
-            python = python.with_packages(packages.folder)
+            python = replace(python, packages=packages.folder)
         refused: list[str] = []
         for tier in tiers:
             sandbox = cls(tier, python, tuple(refused), packages)
@@ -178,14 +178,13 @@ class Sandbox:
         """Start the processes for tests that import only the standard library (None), or the judge's packages: in the
         guest or in the checker."""
         # The checker never imports the operator's packages.
-        for_candidates, for_tests = self.python, self.python.without_packages()
+        for_candidates, for_tests = self.python, replace(self.python, packages="")
         try:
             if in_guest is not None:
                 folder = stage_judge_packages(self.python.version[:2])
-                if in_guest:
-                    for_candidates = for_candidates.with_judge_packages(folder, JUDGE_MODULES)
-                else:
-                    for_tests = for_tests.with_judge_packages(folder, JUDGE_MODULES)
+                chosen = for_candidates if in_guest else for_tests
+                equipped = replace(chosen, judge_packages=folder, judge_modules=JUDGE_MODULES)
+                for_candidates, for_tests = (equipped, for_tests) if in_guest else (for_candidates, equipped)
             slot = JudgeSlot.start(self.tier, for_candidates, for_tests)
         except (PackagesError, ZygoteError) as error:
             raise ZygoteError(f"no process could be started: {error}") from error

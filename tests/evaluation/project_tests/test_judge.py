@@ -11,12 +11,13 @@ from evaluation.project_tests import archive
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
 from evaluation.project_tests.spec import ProjectTests
-from evaluation.sandbox import Sandbox, SandboxUnavailableError
+from evaluation.sandbox import Sandbox
 from evaluation.sandbox.packages import hash_files
 from evaluation.sandbox.supervisor import stop_jobs_on
 from evaluation.verdicts import Status, Trust
 from tests.evaluation.project_tests.conftest import GROSS, SHOP, TOTAL
 from tests.evaluation.project_tests.projects import Pack, Packed
+from tests.evaluation.sandboxes import sandbox_or_skip
 
 HEAD = "class Basket:\n    def total(self, shipping=0.0):\n"
 
@@ -127,10 +128,7 @@ def test_hypothesis_draws_the_same_inputs_each_time(pack: Pack) -> None:
 
 
 def test_without_namespaces_the_packages_are_not_run_before_the_process_is_confined(pack: Pack) -> None:
-    try:
-        sandbox = Sandbox.detect(only="landlock")
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    sandbox = sandbox_or_skip("landlock")
     packed = pack(SHOP, other=sandbox)
     spec = packed.spec("shop.py", "Basket.total", *TOTAL)
     right = packed.judge.judge(HEAD + "        return round(gross(sum(self.prices)) + shipping, 2)\n", spec)
