@@ -73,7 +73,7 @@ class Grader:
             spec, judge = ProjectTests.from_json(task.project_tests), get_shared_judge(self._sandbox, self._archives)
             return lambda: judge.judge(program, spec)
         language = registry.load_language(task.language)
-        given = self._sandbox, language, language.toolchain.find(), program
+        given = self._sandbox, language, program
 
         def attempt() -> SandboxResult:
             try:

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from evaluation.languages.base import Language, Toolchain
+from evaluation.languages.base import Language
 from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, is_same_value
@@ -63,19 +63,13 @@ class Judgement:
 
 
 def judge_by_cases(
-    sandbox: Sandbox,
-    language: Language,
-    toolchain: Toolchain,
-    program: str,
-    signature: Signature,
-    cases: Sequence[JsonCase],
-    limits: Limits,
+    sandbox: Sandbox, language: Language, program: str, signature: Signature, cases: Sequence[JsonCase], limits: Limits
 ) -> SandboxResult:
     """The verdict on a program: passed if every case did, else what the first case that failed came to.
 
     Raises ZygoteError and OSError for a fault of the sandbox.
     """
-    judgement = run_cases(sandbox, language, toolchain, program, signature, cases, limits)
+    judgement = run_cases(sandbox, language, program, signature, cases, limits)
     failed = [position for position, outcome in enumerate(judgement.outcomes) if outcome.status is not Status.PASSED]
     if judgement.failure is not None or not failed:
         return judgement.to_result()
@@ -93,18 +87,12 @@ def judge_by_cases(
 
 
 def run_cases(
-    sandbox: Sandbox,
-    language: Language,
-    toolchain: Toolchain,
-    program: str,
-    signature: Signature,
-    cases: Sequence[JsonCase],
-    limits: Limits,
+    sandbox: Sandbox, language: Language, program: str, signature: Signature, cases: Sequence[JsonCase], limits: Limits
 ) -> Judgement:
-    """Run every case. Raises ZygoteError and OSError for a fault of the sandbox."""
-    judgement = Judgement()
-    limits = replace(limits, threads=toolchain.tools.run_threads)
-    with sandbox.open_program_slot(toolchain.tools) as slot:
+    """Run every case. Raises ToolchainError, and ZygoteError and OSError for a fault of the sandbox."""
+    judgement, tools = Judgement(), language.toolchain.find().tools
+    limits = replace(limits, threads=tools.run_threads)
+    with sandbox.open_program_slot(tools) as slot:
         slot.write_files(language.build_files(program, signature))
         if (failed := compile_program(slot)) is not None:
             return failed
@@ -245,12 +233,11 @@ def _format_value(form: Json) -> str:
     return json.dumps(form, ensure_ascii=False)[:_SHOWN]
 
 
-def judge_by_exit_code(
-    sandbox: Sandbox, language: Language, toolchain: Toolchain, program: str, test: str, limits: Limits
-) -> SandboxResult:
+def judge_by_exit_code(sandbox: Sandbox, language: Language, program: str, test: str, limits: Limits) -> SandboxResult:
     """The verdict on a program and the test that follows it. Raises ZygoteError and OSError."""
-    limits, ended = replace(limits, threads=toolchain.tools.run_threads), None
-    with sandbox.open_program_slot(toolchain.tools) as slot:
+    tools, ended = language.toolchain.find().tools, None
+    limits = replace(limits, threads=tools.run_threads)
+    with sandbox.open_program_slot(tools) as slot:
         slot.write_files(language.build_test_files(program, test))
         if (failed := compile_program(slot)) is not None:
             return failed.to_result()

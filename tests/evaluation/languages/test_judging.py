@@ -12,9 +12,9 @@ ONCE = task_of("javascript", "f", {"a": "int"}, "int", [{"args": ["1"], "result"
 
 
 def outcomes(sandbox, program, task=TWICE, limits=LIMITS):
+    toolchain_or_skip(task.language)
     language = registry.load_language(task.language)
-    toolchain = toolchain_or_skip(task.language)
-    judged = judging.run_cases(sandbox, language, toolchain, program, task.signature, task.cases, limits)
+    judged = judging.run_cases(sandbox, language, program, task.signature, task.cases, limits)
     return judged.failure or [outcome.status for outcome in judged.outcomes]
 
 
