@@ -6,11 +6,6 @@ they are missing, or the body alone, which continues the prompt? READINGS are tr
 compiles and whose function is more than a placeholder wins. If there is none, the literal reading is returned, which
 mostly does not compile: the sandbox says so.
 
-Versions: `extraction-6` finds methods (`Class.name`) as it finds functions; `extraction-5` takes `a[i] = x` as a change
-of `a`, not as a definition of `a` and `i`; `extraction-4` leaves reasoning tags inside strings and comments alone;
-`extraction-3` keeps statements after the function that fill a table, joins fenced blocks, takes the last definition,
-removes reasoning and replaces unusual spaces; `extraction-2` did none of these.
-
 Nothing is executed. Inside a function only indentation, unusual spaces and interpreter prompts are repaired.
 """
 
@@ -22,20 +17,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from textwrap import dedent, indent
+from typing import Literal
 
 from evaluation.datasets import PYTHON, Task
 from evaluation.effects import ProgramEffects, find_names_read, is_builtin
-from evaluation.extraction_base import (
-    FENCE,
-    MAX_CHARS,
-    TREE_VERSION,
-    VERSION,
-    CodeLocation,
-    Extraction,
-    Reading,
-    has_no_code,
-    iterate_blocks,
-)
 from evaluation.normalization import (
     convert_line_ends,
     extract_answer_text,
@@ -55,6 +40,19 @@ from evaluation.source import (
 )
 from evaluation.trimming import get_line_range, has_real_body, keep_needed_statements, split_top_level, trim
 
+CodeLocation = Literal["completion", "fenced", "open_fence", "function", "empty"]
+Reading = Literal["continuation", "blocks", "function", "body", "literal"]
+VERSION = "extraction-6"
+"""Of answers in Python."""
+TREE_VERSION = "extraction-tree-3"
+"""Of answers in other languages."""
+MAX_FENCES = 6
+"""Fence lines that are combined in every way; more than these are nested examples, not answers."""
+MAX_CHARS = 50_000
+"""Longest text for which other readings than the literal one are tried: repairs take more than linear time."""
+
+FENCE = re.compile(r" {0,3}(?:```+|~~~+)[^`]*")
+_BARE_FENCE = re.compile(r"\s*(?:```+|~~~+)\w*\s*")
 NOT_READ = " (not read in time)"
 """Ends the version of an answer whose reading was given up."""
 MAX_BLOCK_FENCES = 60
@@ -65,6 +63,42 @@ MAX_READ = 600_000
 """Characters that all readings of one answer together may parse."""
 MAX_BODIES = 6
 """Blocks that are tried as a body alone, the most expensive reading, and ends of a body without indentation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """A complete program, "" where there is no code.
+
+    `location` says where the code was. `completion`: the text continues the prompt. `function`: it restates the
+    function. `fenced`: it was between fences. `open_fence`: a fence was opened, in the prompt or the text, and not
+    closed. `empty`: there was no code.
+    """
+
+    program: str
+    location: CodeLocation
+    version: str = VERSION
+    reading: Reading = "literal"  # the way of reading that won
+
+
+def has_no_code(text: str) -> bool:
+    """Whether a text is blank but for fences."""
+    return all(_BARE_FENCE.fullmatch(line) for line in text.split("\n") if line.strip())
+
+
+def iterate_blocks(text: str, opened: bool) -> Iterator[tuple[CodeLocation | None, str]]:
+    """Parts of the text that may be code, each with the fences around it (None: no fences).
+
+    A fence line may open a block, close one, or lie inside one (in a docstring). A wrong guess does not compile, so
+    every combination is offered, nearest fences first. `opened`: the prompt opened a fence.
+    """
+    lines = text.split("\n")
+    fences = [i for i, line in enumerate(lines) if FENCE.fullmatch(line)][:MAX_FENCES]
+    for start in [-1, *fences] if opened else fences:
+        for end in [f for f in fences if f > start]:
+            yield "fenced", "\n".join(lines[start + 1 : end]) + "\n"
+        yield "open_fence", "\n".join(lines[start + 1 :])
+    if not opened:
+        yield None, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +232,11 @@ def _iterate_python_blocks(text: str, opened: bool) -> Iterator[tuple[CodeLocati
         for closing in range(opening + 1, min(opening + MAX_NESTED, len(fences)) + 1):
             is_closed = closing < len(fences)
             code = "\n".join(lines[first_line : fences[closing] if is_closed else len(lines)])
-            if code.strip() and _can_parse(code + "\n" if is_closed else code):
+            if code.strip() and parse(code + "\n" if is_closed else code) is not None:
                 yield ("fenced", code + "\n") if is_closed else ("open_fence", code)
                 end_of_block = closing
                 break
         opening = end_of_block + 1
-
-
-def _can_parse(code: str) -> bool:
-    return parse(code) is not None
 
 
 def _find_lacking_names(task: Task, code: str) -> set[str]:

@@ -21,8 +21,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.extraction import build_unread_extraction
-from evaluation.extraction_base import Extraction
+from evaluation.extraction import Extraction, build_unread_extraction, extract
 from evaluation.prompting import Mode
 from evaluation.sandbox.inside.cpu_clock import read_cpu_s
 
@@ -137,8 +136,6 @@ def serve() -> None:
     """The process: reads one answer a line until its input ends."""
     import resource  # noqa: PLC0415  (Unix only; the parent does not need it)
     import signal  # noqa: PLC0415
-
-    from evaluation.extraction import extract  # noqa: PLC0415
 
     for limit, wanted in ((resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_CORE, 0)):
         hard = resource.getrlimit(limit)[1]

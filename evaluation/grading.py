@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from evaluation import datasets
-from evaluation.languages import exit_code_judging, judging, registry
+from evaluation.languages import judging, registry
 from evaluation.project_tests.judge import ArchiveLoader, get_shared_judge
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, Sandbox, SandboxResult, SandboxTask, clean_text, retry_faults
+from evaluation.sandbox.zygotes import ZygoteError
 from evaluation.verdicts import Status, Trust, Verdict
 
 MAX_PROGRAM_BYTES = 4 * 2**20
+_TEXTS = ("detail", "traceback", "failing_assert", "got", "expected")
+"""What the program chooses of a result."""
 
 
 class Grader:
@@ -34,10 +38,9 @@ class Grader:
         refused, reference = _refuse_program(program), ""
         if isinstance(task, datasets.Task):
             if task.language != datasets.PYTHON or task.project_tests is not None:
-                if refused:
-                    trust = Trust.PROXY if task.signature is not None else Trust.IN_GUEST
-                    return self._build_verdict(replace(refused, trust=trust))
-                return self._build_verdict(retry_faults(self._build_attempt(program, task)))
+                trust = Trust.PROXY if task.signature is not None else Trust.IN_GUEST
+                result = refused or retry_faults(self._build_attempt(program, task))
+                return self._build_verdict(replace(result, trust=trust))
             solution = task.canonical_solution
             reference = task.build_judged_program(task.build_program(solution)) if solution else ""
             program, task = program if refused else task.build_judged_program(program), task.build_judged_task()
@@ -70,25 +73,25 @@ class Grader:
             spec, judge = ProjectTests.from_json(task.project_tests), get_shared_judge(self._sandbox, self._archives)
             return lambda: judge.judge(program, spec)
         language = registry.load_language(task.language)
-        given = self._sandbox, language, language.toolchain.find(), program
-        if (signature := task.signature) is None:
-            return lambda: exit_code_judging.judge(*given, task.test, self._limits)
-        return lambda: judging.judge(*given, signature, task.cases, self._limits)
+        given = self._sandbox, language, program
+
+        def attempt() -> SandboxResult:
+            try:
+                if task.signature is None:
+                    return judging.judge_by_exit_code(*given, task.test, self._limits)
+                return judging.judge_by_cases(*given, task.signature, task.cases, self._limits)
+            except (ZygoteError, OSError) as error:
+                return SandboxResult(Status.SANDBOX_ERROR, str(error))
+
+        return attempt
 
     def _build_verdict(self, result: SandboxResult) -> Verdict:
+        texts = {name: getattr(result, name) for name in _TEXTS}
+        cleaned: dict[str, Any] = {name: text if text is None else clean_text(text) for name, text in texts.items()}
         return Verdict(
-            status=Status(result.status),
-            detail=clean_text(result.detail),
-            traceback=clean_text(result.traceback),
-            failing_assert=_clean(result.failing_assert),
-            got=_clean(result.got),
-            expected=_clean(result.expected),
-            cpu_s=result.cpu_s,
-            wall_s=result.wall_s,
-            calls=result.calls,
-            isolation=self._sandbox.tier_name,
-            trust=result.trust,
-        )
+            status=Status(result.status), cpu_s=result.cpu_s, wall_s=result.wall_s, calls=result.calls,
+            isolation=self._sandbox.tier_name, trust=result.trust, **cleaned,
+        )  # fmt: skip
 
 
 def _refuse_program(program: str) -> SandboxResult | None:
@@ -97,7 +100,3 @@ def _refuse_program(program: str) -> SandboxResult | None:
     if len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
         return SandboxResult(Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes")
     return None
-
-
-def _clean(text: str | None) -> str | None:
-    return None if text is None else clean_text(text)

@@ -41,7 +41,7 @@ class TranslateDataset(Handler):
         """Goes on with the first task that is not translated. The result has the report of each language."""
         ctx, names = attempt.ctx, job.arguments["names"]
         sandbox = detect_sandbox(ctx.settings.packages, "so no solution can be run")
-        languages = [(each, each.toolchain.find()) for each in map(registry.load_language, names)]
+        languages = list(map(registry.load_language, names))
         with ctx.database.read() as session:
             source = repository.get_dataset(session, uuid.UUID(job.arguments["dataset_id"]))
             tasks = [service.to_evaluation_task(task) for task in source.tasks]

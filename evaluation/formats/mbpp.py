@@ -29,7 +29,8 @@ def to_task(record: Record) -> Task:
     if judged_by == "test":
         body = _build_check_from_script(get_text(record, "test"), entry_point, task_id)
     else:
-        body = _build_check(tests, entry_point)
+        lines = [line for test in tests for line in _rename_entry_point(test, entry_point).splitlines()]
+        body = "def check(candidate):\n" + "".join(f"    {line}\n" for line in lines)
     docstring = f"{question}\n{tests[0]}".replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return Task(
         task_id=task_id,
@@ -40,11 +41,6 @@ def to_task(record: Record) -> Task:
         stop=get_stops(record),
         source={"format": "MBPP", "judged_by": [judged_by]},
     )
-
-
-def _build_check(tests: list[str], entry_point: str) -> str:
-    lines = [line for test in tests for line in _rename_entry_point(test, entry_point).splitlines()]
-    return "def check(candidate):\n" + "".join(f"    {line}\n" for line in lines)
 
 
 def _build_check_from_script(script: str, entry_point: str, task_id: str) -> str:

@@ -5,17 +5,19 @@ A language is a folder with the modules `toolchain` and `language`, and one line
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from evaluation.languages.cases import JsonCase, Signature
+from evaluation.languages.cases import JsonCase, Parameter, Signature
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, encode_float, from_json
 from evaluation.sandbox.programs import Tools
 
 _MIN_INT = -(2**63)
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 class UnsupportedError(ValueError):
@@ -73,25 +75,45 @@ class Language(ABC):
     SYNTAX: ClassVar[Syntax]
     RESERVED: ClassVar[frozenset[str]]
     """Words of the language that no function or parameter may have as its name; an underscore is added to them."""
+    TYPES: ClassVar[Mapping[str, str]]
+    """How it writes types: `{0}` and `{1}` are the first two in the brackets, `{all}` is all of them."""
+    PARAMETER: ClassVar[str] = "{type} {name}"
+    RETURNS: ClassVar[str] = "{}"
+    VOID: ClassVar[str] = "void"
+    """What it writes in place of RETURNS for `none`."""
+    HEAD: ClassVar[str] = "{returns} {name}({parameters}) {{\n"
+    """How it opens a function."""
     NONE: ClassVar[str]
     """How it writes what is absent."""
+    LEAST_INT: ClassVar[str] = str(_MIN_INT)
     FLOATS: ClassVar[Mapping[Json, str]]
     """The floats that are not written as Python does, by their JSON form."""
+    ORACLE: ClassVar[str] = ""
+    """What an oracle begins with."""
+    RULE: ClassVar[str] = "  if ({}) {{ {}; }}\n"
+    """How an oracle answers a case."""
+    THROW: ClassVar[str]
+    """How an oracle raises an exception with a text."""
 
     def __init__(self, name: str, label: str, toolchain: ToolchainModule) -> None:
         self.name, self.label, self.toolchain = name, label, toolchain
 
-    @abstractmethod
     def write_type(self, kind: Type) -> str:
         """The type as written in a declaration or a doc comment. Raises UnsupportedError."""
+        if kind.name not in self.TYPES:
+            raise UnsupportedError(f"{kind.name} as the type of a value")
+        parts = [self.write_type(part) for part in kind.parts]
+        return self.TYPES[kind.name].format(*parts, all=", ".join(parts))
 
-    @abstractmethod
     def write_text(self, value: str) -> str:
         """A literal of a string. Raises UnsupportedError, as the next ones do."""
+        return json.dumps(value)
 
-    @abstractmethod
     def write_int(self, value: int) -> str:
         """A literal of an int."""
+        if not _MIN_INT <= value < -_MIN_INT:
+            raise UnsupportedError("an int beyond 64 bits")
+        return self.LEAST_INT if value == _MIN_INT else str(value)
 
     @abstractmethod
     def write_container(self, value: Any, kind: Type) -> str:
@@ -144,22 +166,46 @@ class Language(ABC):
         """A call and its result, as a line of the doc comment."""
         return f"{call} // {result}"
 
-    @abstractmethod
+    def write_head(self, signature: Signature) -> str:
+        """The head of the function, opened."""
+        parameters = [
+            self.PARAMETER.format(name=each.name, type=self.write_type(each.type)) for each in signature.parameters
+        ]
+        returns = self.write_return_type(signature.returns)
+        return self.HEAD.format(name=signature.name, parameters=", ".join(parameters), returns=returns)
+
+    def write_return_type(self, kind: Type) -> str:
+        """What the head of a function says that it returns."""
+        return self.VOID if kind.name == "none" else self.RETURNS.format(self.write_type(kind))
+
     def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases."""
+        parts = [self.ORACLE, self.write_head(signature)]
+        for case in cases:
+            given = map(self.write_equality, signature.parameters, case.args)
+            parts.append(self.RULE.format(" && ".join(given) or "true", self.write_outcome(case, signature.returns)))
+        return "".join([*parts, self.THROW.format(self.write_text("no case has these arguments")), ";\n}\n"])
+
+    def write_equality(self, parameter: Parameter, form: Json) -> str:
+        """Whether a parameter has the value of this JSON form, by the function `same` of ORACLE."""
+        return f"same({parameter.name}, {self.write_form(form, parameter.type)})"
+
+    def write_outcome(self, case: JsonCase, returns: Type) -> str:
+        """The statement that a case ends with."""
+        if case.raises:
+            return self.THROW.format(self.write_text(case.raises))
+        return "return" if returns.name == "none" else f"return {self.write_form(case.result, returns)}"
 
 
-def write_int64(value: int, least: str | None = None) -> str:
-    """A 64-bit integer; `least` is how the language writes the smallest. Raises UnsupportedError for others."""
-    if not _MIN_INT <= value < -_MIN_INT:
-        raise UnsupportedError("an int beyond 64 bits")
-    return least if least and value == _MIN_INT else str(value)
-
-
-def require_unicode(value: str) -> str:
-    """Returns the text. Raises UnsupportedError for one with a lone surrogate."""
+def quote_text(value: str, escape: Callable[[str], str]) -> str:
+    """A literal in double quotes; `escape` writes what cannot be shown. Raises UnsupportedError for lone surrogates."""
     try:
         value.encode()
     except UnicodeEncodeError:
         raise UnsupportedError("a string that is not Unicode") from None
-    return value
+    return f'"{"".join(_ESCAPES.get(c) or (c if c.isprintable() else escape(c)) for c in value)}"'
+
+
+def write_comment(text: str, prefix: str) -> str:
+    """The lines of a text, each after the prefix."""
+    return "".join(f"{prefix} {line}".rstrip() + "\n" for line in text.strip("\n").split("\n"))

@@ -16,7 +16,7 @@ import tree_sitter
 from tree_sitter import Node
 
 from evaluation.datasets import Task
-from evaluation.extraction_base import (
+from evaluation.extraction import (
     MAX_CHARS,
     TREE_VERSION,
     CodeLocation,
@@ -123,17 +123,16 @@ def trim_program(program: str, entry_point: str, language: Language, test: str =
         part
         for part in whole
         if part is chosen
-        or (part not in defining and not _defines_only(part, left_out) and _is_kept(part, entry_point, syntax))
+        or (
+            part not in defining
+            and not (part.names and left_out.issuperset(part.names))  # it defines nothing but these
+            and _is_kept(part, entry_point, syntax)
+        )
     ]
     texts = (
         part.remove_definitions(_MAIN, syntax) if _MAIN in {*part.names} & left_out else part.text for part in kept
     )
     return "".join(f"{text}\n" for text in texts)
-
-
-def _defines_only(part: SourcePart, names: set[str]) -> bool:
-    """Whether a part defines something, and nothing but these names."""
-    return bool(part.names) and names.issuperset(part.names)
 
 
 def _is_kept(part: SourcePart, entry_point: str, syntax: Syntax) -> bool:

@@ -1,24 +1,36 @@
-"""Judges a program by its task's cases: compile, run, ask case by case, compare outside of the program's process."""
+"""Judges a program of another language: by its task's cases, or by the exit code of a test that is part of it.
+
+Cases are asked one by one and compared outside of the program's process. A test runs in it, as MultiPL-E and
+HumanEval-X judge: there `exit(0)` passes, so every such verdict is in-guest.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from evaluation.languages.base import Language, Toolchain
+from evaluation.languages.base import Language
 from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, is_same_value
 from evaluation.sandbox import Limits, ProgramEndedError, ProgramSlot, RunningProgram, Sandbox, SandboxResult
 from evaluation.sandbox.jobs import describe_exit
-from evaluation.sandbox.zygotes import ZygoteError
-from evaluation.verdicts import Status, Trust
+from evaluation.verdicts import Status
 
 MAX_RESTARTS = 3
 _SHOWN = 500
 _FIRST_LINES = 20
+_LAST_LINES = 20
+_SAYS = (
+    (Status.MEMORY, re.compile(r"out of memory|bad_alloc|OutOfMemoryError|memory allocation of")),
+    (Status.SYNTAX_ERROR, re.compile(r"^(?:Uncaught )?SyntaxError\b", re.MULTILINE)),
+    (Status.WRONG_ANSWER, re.compile(r"assert|--- FAIL", re.IGNORECASE)),
+)
+"""What a failed program prints, by the status that it then gets; else it crashed or raised an exception."""
+_REASON = re.compile(r"assert|error|exception|panic|FAIL", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,44 +53,30 @@ class Judgement:
     wall_s: float = 0.0
     waited_s: float = 0.0
 
+    def to_result(self) -> SandboxResult:
+        """The result but for the cases: passed, or why the program could not be compiled or loaded."""
+        why = self.failure or CaseOutcome(Status.PASSED)
+        return SandboxResult(
+            why.status, why.detail, why.traceback, calls=len(self.outcomes), cpu_s=self.cpu_s, wall_s=self.wall_s,
+            waited_s=self.waited_s,
+        )  # fmt: skip
 
-def judge(
-    sandbox: Sandbox,
-    language: Language,
-    toolchain: Toolchain,
-    program: str,
-    signature: Signature,
-    cases: Sequence[JsonCase],
-    limits: Limits,
+
+def judge_by_cases(
+    sandbox: Sandbox, language: Language, program: str, signature: Signature, cases: Sequence[JsonCase], limits: Limits
 ) -> SandboxResult:
-    """The verdict on a program: passed if every case did, else what the first case that failed came to."""
-    try:
-        judgement = run_cases(sandbox, language, toolchain, program, signature, cases, limits)
-    except (ZygoteError, OSError) as error:
-        return SandboxResult(Status.SANDBOX_ERROR, str(error))
-    return build_result(judgement, signature, cases)
+    """The verdict on a program: passed if every case did, else what the first case that failed came to.
 
-
-def build_result(judgement: Judgement, signature: Signature, cases: Sequence[JsonCase]) -> SandboxResult:
-    """The judgement as one result."""
-    outcomes = judgement.outcomes
-    base = SandboxResult(
-        Status.PASSED,
-        calls=len(outcomes),
-        cpu_s=judgement.cpu_s,
-        wall_s=judgement.wall_s,
-        waited_s=judgement.waited_s,
-        trust=Trust.PROXY,
-    )
-    if (failure := judgement.failure) is not None:
-        return replace(base, status=failure.status, detail=failure.detail, traceback=failure.traceback)
-    failed = [position for position, outcome in enumerate(outcomes) if outcome.status is not Status.PASSED]
-    if not failed:
-        return base
-    first = outcomes[failed[0]]
+    Raises ZygoteError and OSError for a fault of the sandbox.
+    """
+    judgement = run_cases(sandbox, language, program, signature, cases, limits)
+    failed = [position for position, outcome in enumerate(judgement.outcomes) if outcome.status is not Status.PASSED]
+    if judgement.failure is not None or not failed:
+        return judgement.to_result()
+    first = judgement.outcomes[failed[0]]
     detail = f"{len(failed)} of {len(cases)} cases failed"
     return replace(
-        base,
+        judgement.to_result(),
         status=first.status,
         detail=f"{first.detail}; {detail}" if first.detail else detail,
         traceback=first.traceback,
@@ -89,21 +87,15 @@ def build_result(judgement: Judgement, signature: Signature, cases: Sequence[Jso
 
 
 def run_cases(
-    sandbox: Sandbox,
-    language: Language,
-    toolchain: Toolchain,
-    program: str,
-    signature: Signature,
-    cases: Sequence[JsonCase],
-    limits: Limits,
+    sandbox: Sandbox, language: Language, program: str, signature: Signature, cases: Sequence[JsonCase], limits: Limits
 ) -> Judgement:
-    """Run every case. Raises ZygoteError and OSError for a fault of the sandbox."""
-    judgement = Judgement()
-    limits = replace(limits, threads=toolchain.tools.run_threads)
-    with sandbox.open_program_slot(toolchain.tools) as slot:
+    """Run every case. Raises ToolchainError, and ZygoteError and OSError for a fault of the sandbox."""
+    judgement, tools = Judgement(), language.toolchain.find().tools
+    limits = replace(limits, threads=tools.run_threads)
+    with sandbox.open_program_slot(tools) as slot:
         slot.write_files(language.build_files(program, signature))
-        if toolchain.tools.compile is not None and (failed := compile_program(slot)) is not None:
-            return Judgement(failure=failed[0], wall_s=failed[1])
+        if (failed := compile_program(slot)) is not None:
+            return failed
         for _ in range(1 + MAX_RESTARTS):
             ended = _run(slot, judgement, signature, cases, limits)
             if ended is None or judgement.failure is not None:
@@ -118,8 +110,10 @@ def run_cases(
     return judgement
 
 
-def compile_program(slot: ProgramSlot) -> tuple[CaseOutcome, float] | None:
-    """Compile the program; return None, or why it does not compile and the seconds that the compiler took."""
+def compile_program(slot: ProgramSlot) -> Judgement | None:
+    """Compile the program, if its language asks for it; return why it does not compile, None where it does."""
+    if slot.tools.compile is None:
+        return None
     compiler = RunningProgram(slot, slot.tools.compile_limits, compiling=True)
     reason = ""
     try:
@@ -138,7 +132,8 @@ def compile_program(slot: ProgramSlot) -> tuple[CaseOutcome, float] | None:
         reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else silent)
     if not reason:
         return None
-    return CaseOutcome(Status.COMPILE_ERROR, reason, "\n".join(lines[:_FIRST_LINES])), compiler.wall_s
+    failure = CaseOutcome(Status.COMPILE_ERROR, reason, "\n".join(lines[:_FIRST_LINES]))
+    return Judgement(failure=failure, wall_s=compiler.wall_s)
 
 
 def _run(
@@ -236,3 +231,38 @@ def _format_expected(case: JsonCase) -> str:
 
 def _format_value(form: Json) -> str:
     return json.dumps(form, ensure_ascii=False)[:_SHOWN]
+
+
+def judge_by_exit_code(sandbox: Sandbox, language: Language, program: str, test: str, limits: Limits) -> SandboxResult:
+    """The verdict on a program and the test that follows it. Raises ZygoteError and OSError."""
+    tools, ended = language.toolchain.find().tools, None
+    limits = replace(limits, threads=tools.run_threads)
+    with sandbox.open_program_slot(tools) as slot:
+        slot.write_files(language.build_test_files(program, test))
+        if (failed := compile_program(slot)) is not None:
+            return failed.to_result()
+        running = RunningProgram(slot, limits)
+        try:
+            with running:
+                running.wait()
+        except ProgramEndedError as error:
+            ended = error
+    base = SandboxResult(Status.PASSED, cpu_s=running.cpu_s, wall_s=running.wall_s, waited_s=running.waited_s)
+    if ended is not None:
+        return replace(base, status=ended.status, detail=ended.detail)
+    if running.cpu_s >= limits.cpu_s:
+        return replace(base, status=Status.TIMEOUT, detail=f"the program used more than {limits.cpu_s} CPU seconds")
+    if running.exit_code == 0:
+        return base
+    return _build_failure(base, running.exit_code, running.output.decode("utf-8", "replace"))
+
+
+def _build_failure(base: SandboxResult, exit_code: int, output: str) -> SandboxResult:
+    """The result of a program that ended with another exit code than 0."""
+    lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()]
+    reason = next((line for line in lines if _REASON.search(line)), describe_exit(exit_code))
+    status = next((status for status, says in _SAYS if says.search(output)), None)
+    if status is None:
+        crashed = exit_code < 0 and exit_code != -signal.SIGABRT
+        status = Status.CRASHED if crashed or not lines else Status.EXCEPTION
+    return replace(base, status=status, detail=reason.strip(), traceback="\n".join(lines[-_LAST_LINES:]))

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from filelock import FileLock
 
@@ -16,25 +17,9 @@ from evaluation.languages.base import ToolchainError
 from evaluation.sandbox.interpreter import get_dropped_identity
 from evaluation.sandbox.jobs import describe_exit
 
-_PREPARE_S = 600
+_PREPARE_S, _START_S = 600, 20
+T = TypeVar("T")
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
-
-
-def read_version(executable: str, *arguments: str) -> tuple[int, ...]:
-    """The version that a program prints, asked as the sandbox's user. Raises ToolchainError."""
-    try:
-        done = subprocess.run(
-            [executable, *arguments],
-            env={},
-            cwd="/",
-            capture_output=True,
-            timeout=20,
-            check=True,
-            **get_dropped_identity(),
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"{executable} {_describe_failure(error)}") from error
-    return parse_version(executable, (done.stdout or done.stderr).decode("utf-8", "replace"))
 
 
 def parse_version(executable: str, text: str) -> tuple[int, ...]:
@@ -48,23 +33,39 @@ def parse_version(executable: str, text: str) -> tuple[int, ...]:
 def find_executable(
     executables: Iterable[str | None], oldest: tuple[int, ...], *arguments: str
 ) -> tuple[str, tuple[int, ...]]:
-    """The first program that starts and is not older than `oldest`, and its version. Raises ToolchainError."""
+    """The first program that starts as the sandbox's user and is not older than `oldest`, and its version.
+
+    Raises ToolchainError.
+    """
+
+    def ask(path: str) -> tuple[str, tuple[int, ...]]:
+        executable = path if is_reachable(path) else _copy(path)
+        said = run_tool([executable, *arguments], {}, limit_s=_START_S, **get_dropped_identity())
+        return executable, parse_version(executable, said)
+
+    paths = (os.path.realpath(path) for path in executables if path and Path(path).exists())
+    return find_recent(dict.fromkeys(paths), oldest, ask)
+
+
+def find_recent(
+    paths: Iterable[str], oldest: tuple[int, ...], ask: Callable[[str], tuple[T, tuple[int, ...]]]
+) -> tuple[T, tuple[int, ...]]:
+    """What `ask` says of the first program that is not older than `oldest`, and its version. Raises ToolchainError."""
     tried: list[str] = []
-    for path in dict.fromkeys(os.path.realpath(path) for path in executables if path and Path(path).exists()):
+    for path in paths:
         try:
-            executable = path if is_reachable(path) else _copy(path)
-            version = read_version(executable, *arguments)
-        except (ToolchainError, OSError) as error:
+            found, version = ask(path)
+        except (ToolchainError, OSError, ValueError) as error:
             tried.append(str(error))
             continue
         if version >= oldest:
-            return executable, version
+            return found, version
         tried.append(f"{path} is version {'.'.join(map(str, version))}")
     wanted = ".".join(map(str, oldest))
     raise ToolchainError(f"version {wanted} or later is needed: {'; '.join(tried) or 'there is none'}")
 
 
-def prepare_folder(key: str, fill: Callable[[Path], None]) -> Path:
+def prepare_folder(key: str, fill: Callable[[Path], object]) -> Path:
     """A folder that the sandbox's user can read, filled once and kept for later processes. Raises ToolchainError."""
     folder = _get_temporary_folder() / f"bassline-{key}-{os.geteuid()}"
     complete = folder / "complete"
@@ -84,22 +85,25 @@ def prepare_folder(key: str, fill: Callable[[Path], None]) -> Path:
 
 
 def run_tool(
-    command: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None, given: str = ""
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    given: str = "",
+    limit_s: float = _PREPARE_S,
+    **identity: Any,
 ) -> str:
-    """What a program of the toolchain prints; it is trusted and runs as this process does. Raises ToolchainError."""
+    """What a program of the toolchain prints; it is trusted and runs as this process does, or with Popen's `identity`.
+
+    Raises ToolchainError.
+    """
     try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            cwd=folder or "/",
-            input=given.encode(),
-            capture_output=True,
-            timeout=_PREPARE_S,
-            check=True,
-        )
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
+            command, env=environment, cwd=folder or "/", input=given.encode(), capture_output=True, timeout=limit_s,
+            check=True, **identity,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolchainError(f"{command[0]} {_describe_failure(error)}") from error
-    return done.stdout.decode("utf-8", "replace")
+    return (done.stdout or done.stderr).decode("utf-8", "replace")
 
 
 def _get_temporary_folder() -> Path:
@@ -132,17 +136,8 @@ def is_reachable(path: str) -> bool:
 
 
 def _copy(path: str) -> str:
-    """A copy of one self-contained program where the sandbox's user can start it; it is kept for later processes."""
+    """A copy of one self-contained program where the sandbox's user can start it."""
     facts = Path(path).stat()
-    name = f"bassline-{Path(path).name}-{os.geteuid()}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
-    copy = _get_temporary_folder() / name
-    if not copy.exists():
-        descriptor, partial = tempfile.mkstemp(prefix="bassline-", dir=copy.parent)
-        os.close(descriptor)
-        shutil.copyfile(path, partial)
-        Path(partial).chmod(0o755)
-        Path(partial).rename(copy)
-    _check_owner(copy)
-    if copy.lstat().st_size != facts.st_size:
-        raise ToolchainError(f"{copy} is incomplete: delete it")
-    return str(copy)
+    name = f"{Path(path).name}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
+    folder = prepare_folder(name, lambda folder: shutil.copy(path, folder))
+    return str(folder / Path(path).name)

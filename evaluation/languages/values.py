@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 from evaluation.languages.types import Type
@@ -24,6 +23,10 @@ _MAX_INT = 10**MAX_DIGITS - 1
 _PYTHON: dict[str, type] = {
     **{"none": type(None), "bool": bool, "int": int, "float": float, "str": str},
     **{"list": list, "tuple": tuple, "dict": dict},
+}
+_WANTED = {
+    **{"none": "null", "bool": "true or false", "int": "a decimal string", "str": "a string"},
+    **{"list": "a list", "tuple": "a list of {}"},
 }
 _INT = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
@@ -71,29 +74,26 @@ def encode_float(value: float) -> Json:
 
 def from_json(form: Json, kind: Type) -> object:
     """The Python value of a JSON form. Raises ValueFormError for a form that does not fit the type."""
-    return _READERS[kind.name](form, kind)
+    match kind.name:
+        case "optional":
+            return None if form is None else from_json(form, kind.item)
+        case "float":
+            return _decode_float(form, kind)
+        case "dict":
+            return _decode_dict(form, kind)
+        case "tuple" if type(form) is list and len(form) == len(kind.parts):
+            return tuple(from_json(item, part) for item, part in zip(form, kind.parts, strict=True))
+        case "list" if type(form) is list:
+            return [from_json(item, kind.item) for item in form]
+        case "int" if type(form) is str and len(form) <= MAX_DIGITS + form.startswith("-") and _INT.fullmatch(form):
+            return int(form)
+        case "none" | "bool" | "str" if type(form) is _PYTHON[kind.name]:
+            return form
+    raise _build_form_error(form, kind, _WANTED[kind.name].format(len(kind.parts)))
 
 
 def _build_form_error(form: Json, kind: Type, wanted: str) -> ValueFormError:
     return ValueFormError(f"{_format_value(form)} does not fit {kind}: give {wanted}")
-
-
-def _decode_none(form: Json, kind: Type) -> object:
-    if form is not None:
-        raise _build_form_error(form, kind, "null")
-    return None
-
-
-def _decode_bool(form: Json, kind: Type) -> object:
-    if type(form) is not bool:
-        raise _build_form_error(form, kind, "true or false")
-    return form
-
-
-def _decode_int(form: Json, kind: Type) -> object:
-    if type(form) is not str or len(form) > MAX_DIGITS + form.startswith("-") or _INT.fullmatch(form) is None:
-        raise _build_form_error(form, kind, "a decimal string")
-    return int(form)
 
 
 def _decode_float(form: Json, kind: Type) -> object:
@@ -107,24 +107,6 @@ def _decode_float(form: Json, kind: Type) -> object:
         raise _build_form_error(form, kind, "a number that a double can hold") from None
 
 
-def _decode_str(form: Json, kind: Type) -> object:
-    if type(form) is not str:
-        raise _build_form_error(form, kind, "a string")
-    return form
-
-
-def _decode_list(form: Json, kind: Type) -> object:
-    if type(form) is not list:
-        raise _build_form_error(form, kind, "a list")
-    return [from_json(item, kind.item) for item in form]
-
-
-def _decode_tuple(form: Json, kind: Type) -> object:
-    if type(form) is not list or len(form) != len(kind.parts):
-        raise _build_form_error(form, kind, f"a list of {len(kind.parts)}")
-    return tuple(from_json(item, part) for item, part in zip(form, kind.parts, strict=True))
-
-
 def _decode_dict(form: Json, kind: Type) -> object:
     if type(form) is not list or not all(type(pair) is list and len(pair) == 2 for pair in form):
         raise _build_form_error(form, kind, "a list of [key, value] pairs")
@@ -132,16 +114,6 @@ def _decode_dict(form: Json, kind: Type) -> object:
     if len(found) != len(form):
         raise _build_form_error(form, kind, "every key once")
     return found
-
-
-def _decode_optional(form: Json, kind: Type) -> object:
-    return None if form is None else from_json(form, kind.item)
-
-
-_READERS: dict[str, Callable[[Json, Type], object]] = {
-    "none": _decode_none, "bool": _decode_bool, "int": _decode_int, "float": _decode_float, "str": _decode_str,
-    "list": _decode_list, "tuple": _decode_tuple, "dict": _decode_dict, "optional": _decode_optional,
-}  # fmt: skip
 
 
 def is_same_value(got: object, expected: object, kind: Type, tolerance: float | None = None) -> bool:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import contextvars
-import functools
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from evaluation.project_tests import archive, running
 from evaluation.project_tests.archive import ArchiveError
@@ -22,12 +18,12 @@ from evaluation.project_tests.spec import ProjectTests
 from evaluation.project_tests.splice import splice
 from evaluation.sandbox import Limits, PackagesError, Sandbox, SandboxResult
 from evaluation.sandbox.packages import stage_files
+from evaluation.sandbox.pool import Pool
 from evaluation.sandbox.supervisor import is_stopped
 from evaluation.sandbox.tiers import NO_GRANT, Grant
 from evaluation.sandbox.zygotes import Zygote, ZygoteError
 from evaluation.verdicts import Status, Trust
 
-T = TypeVar("T")
 ArchiveLoader = Callable[[str], bytes | None]
 """Gives the content of an archive by the sha256 of its files, None where there is none."""
 VARIABLE_PREFIX = "BASSLINE_TESTS_"
@@ -38,50 +34,17 @@ _MAX_PROJECTS = 2
 """Projects whose zygotes are kept; each is a process of some tens of megabytes."""
 
 
-class _StagedProject:
-    """The files of a project and its packages as folders, and idle zygotes that have them."""
+class _StagedProject(Pool[Zygote]):
+    """The files of a project and its packages as folders, and zygotes that have them."""
 
     def __init__(self, sandbox: Sandbox, folder: str, packages: str) -> None:
         names = sorted(path.name.removesuffix(".py") for path in Path(packages).iterdir())
         preload = tuple(name for name in names if name.isidentifier())
+        preload = ("pytest", "_pytest.unittest", *preload)
+        python = replace(sandbox.python, packages=packages, project=folder, preload=preload)
+        grant = Grant(scratch_bytes=_SCRATCH_BYTES) if sandbox.tier.has_scratch else NO_GRANT
+        super().__init__(lambda: Zygote("tester", sandbox.tier, python, grant, is_stopped))
         self.folder = folder
-        self._sandbox = sandbox
-        self._python = sandbox.python.with_project(folder, packages, ("pytest", "_pytest.unittest", *preload))
-        self._idle: list[Zygote] = []
-        self._is_closed = False
-        self._lock = threading.Lock()
-        # bubblewrap dies with the thread that started it
-        self._starter = ThreadPoolExecutor(1, "project-tests-starter")
-
-    def run(self, use: Callable[[Zygote], T]) -> T:
-        """Calls `use` with an idle zygote, which is closed if it raises. Raises ZygoteError and OSError."""
-        try:
-            zygote = self._idle.pop()
-        except IndexError:
-            zygote = self._starter.submit(contextvars.copy_context().run, self._start).result()
-        try:
-            result = use(zygote)
-        except BaseException:
-            zygote.close()
-            raise
-        with self._lock:
-            if not self._is_closed:
-                self._idle.append(zygote)
-                return result
-        zygote.close()  # nobody else has it, and the project will not be asked again
-        return result
-
-    def _start(self) -> Zygote:
-        tier = self._sandbox.tier
-        grant = Grant(scratch_bytes=_SCRATCH_BYTES) if tier.has_scratch else NO_GRANT
-        return Zygote("tester", tier, self._python, grant, is_stopped)
-
-    def close(self) -> None:
-        """End idle zygotes now, and the others when their users give them back."""
-        with self._lock:
-            self._is_closed, idle, self._idle = True, self._idle, []
-        for zygote in idle:
-            zygote.close()
 
 
 class ProjectJudge:
@@ -119,7 +82,8 @@ class ProjectJudge:
             return SuiteOutcomes(_build_fault(variables, lasting=True))
         job = ProjectTestJob(spec, project.folder, source, tests, stop_early, variables)
         try:
-            return project.run(lambda zygote: running.run_tests(zygote, job, limits))
+            with project.borrow_slot() as zygote:
+                return running.run_tests(zygote, job, limits)
         except (ZygoteError, OSError) as error:
             return SuiteOutcomes(_build_fault(f"no process for the tests: {error}"))
 
@@ -145,11 +109,9 @@ class ProjectJudge:
         while found.tried < len(variants) and found.count_unkilled() <= allowed and not isinstance(variables, str):
             job = ProjectTestJob(spec, project.folder, source, tests, False, variables)
             left = allowed - found.count_unkilled()
-            use = functools.partial(
-                running.run_variants, job=job, limits=limits, sources=variants[found.tried :], max_unkilled=left
-            )
             try:
-                later = project.run(use)
+                with project.borrow_slot() as zygote:
+                    later = running.run_variants(zygote, job, limits, variants[found.tried :], left)
             except (ZygoteError, OSError):
                 break
             found.add(later)
@@ -215,14 +177,10 @@ def get_shared_judge(sandbox: Sandbox, archives: ArchiveLoader | None) -> Projec
     with _sharing:
         judge = _shared.get(os.getpid())
         if judge is None or judge.sandbox is not sandbox:
-            judge = _shared[os.getpid()] = ProjectJudge(sandbox, _find_no_archive)
+            judge = _shared[os.getpid()] = ProjectJudge(sandbox, lambda _sha256: None)
             atexit.register(judge.close)
         judge.archives = archives or judge.archives
         return judge
-
-
-def _find_no_archive(_sha256: str) -> None:
-    return None
 
 
 def _build_fault(reason: str, lasting: bool = False) -> SandboxResult:

@@ -26,6 +26,7 @@ _FRAMES_BYTES = 16 * 2**20
 _REASONS = {2: "it was interrupted", 3: "it or a plugin failed", 4: "it could not start"}
 """By pytest's exit codes."""
 _DOCTEST_FAILED = ": DocTestFailure"
+_ASSERTIONS = ("AssertionError", "assert ", "Failed:")
 _ERROR_LINE = re.compile(r"ERROR: (?!usage:)|.*: error: |[\w.]+(Error|Exception|Exit|Interrupt)\b")
 
 
@@ -252,8 +253,12 @@ def _describe_crash(detail: str, text: str = "") -> SandboxResult:
 
 def _describe_failed_test(test: str, text: str) -> SandboxResult:
     error = _find_error_line(text)
-    kind = Status.WRONG_ANSWER if _is_assertion(text) or not text else _parse_status(error)
-    return _build_result(kind, f"{test}: {error or 'it was skipped'}", text)
+    said = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+    is_assertion = text.endswith(_DOCTEST_FAILED) or any(line.startswith(_ASSERTIONS) for line in said)
+    status = Status.MEMORY if "MemoryError" in error else Status.EXCEPTION
+    if is_assertion or not text:
+        status = Status.WRONG_ANSWER
+    return _build_result(status, f"{test}: {error or 'it was skipped'}", text)
 
 
 def _explain_end(frames: Sequence[dict[str, Any]], folder: str) -> tuple[str, str]:
@@ -280,16 +285,6 @@ def _determine_outcome(phases: dict[str, str]) -> str:
     if phases == {"setup": "passed", "call": "passed", "teardown": "passed"}:
         return "passed"
     return next((outcome for outcome in phases.values() if outcome != "passed"), "incomplete")
-
-
-def _parse_status(line: str) -> Status:
-    return Status.MEMORY if "MemoryError" in line else Status.EXCEPTION
-
-
-def _is_assertion(text: str) -> bool:
-    said = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
-    kinds = ("AssertionError", "assert ", "Failed:")
-    return text.endswith(_DOCTEST_FAILED) or any(line.startswith(kinds) for line in said)
 
 
 def _find_error_line(text: str) -> str:

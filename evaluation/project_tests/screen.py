@@ -44,7 +44,7 @@ def find_forbidden_name(answer: Sequence[ast.stmt], module: str) -> str:
             if isinstance(node, ast.ClassDef):
                 for each in ast.walk(node):
                     own = getattr(each, "name", None) or getattr(each, "id", None)
-                    if own in _COMPARISONS and not _defines_class(module, node.name):
+                    if own in _COMPARISONS and not re.search(rf"(?m)^\s*class {re.escape(node.name)}\b", module):
                         return f"{node.name}.{own}"
     return ""
 
@@ -85,7 +85,3 @@ def _list_suspects(node: ast.AST, guarded: Mapping[str, frozenset[str]]) -> list
         case ast.Constant(value=str(text)) if text in _ATTRIBUTES or text in _COMPARISONS:
             return [text]
     return []
-
-
-def _defines_class(module: str, name: str) -> bool:
-    return re.search(rf"^\s*class {re.escape(name)}\b", module, re.MULTILINE) is not None

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from evaluation.project_tests.archive import is_relative
 
 MAX_MEMORY_MIB = 1024
 _OPTIONAL: Mapping[str, Any] = {"options": [], "environment": {}, "writes": False, "memory_mib": MAX_MEMORY_MIB}
+_Name = Annotated[str, Field(pattern=r"^[^=\x00]+$")]
+_Value = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,56 +32,31 @@ class ProjectTests:
     file: str
     qualified: str
     line: int
-    tests: tuple[str, ...]
+    tests: Annotated[tuple[str, ...], Field(min_length=1)]
     paths: tuple[str, ...] = ("",)
     options: tuple[str, ...] = ()
-    environment: Mapping[str, str | None] = field(default_factory=dict, hash=False)
+    environment: Mapping[_Name, _Value | None] = field(default_factory=dict, hash=False)
     writes: bool = False
-    memory_mib: int = MAX_MEMORY_MIB
+    memory_mib: Annotated[int, Field(ge=1, le=MAX_MEMORY_MIB)] = MAX_MEMORY_MIB
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", strict=True)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> ProjectTests:
         """From a JSON object. Raises ValueError, which names the field, for one that is not of this form."""
-        names = set(cls.__dataclass_fields__)
-        required = names - set(_OPTIONAL)
-        if not required <= set(content) <= names:
-            raise ValueError(
-                f"field project_tests: give {', '.join(sorted(required))}, and nothing else but {', '.join(_OPTIONAL)}"
-            )
-        content = {**_OPTIONAL, **content}
-        for name in ("project", "installed", "file", "qualified"):
-            if not isinstance(content[name], str):
-                raise ValueError(f"field project_tests: {name} is not a string")
-        if type(content["line"]) is not int:
-            raise ValueError("field project_tests: line is not a whole number")
-        if type(content["writes"]) is not bool:
-            raise ValueError("field project_tests: writes is neither true nor false")
-        memory_mib = content["memory_mib"]
-        if type(memory_mib) is not int or not 1 <= memory_mib <= MAX_MEMORY_MIB:
-            raise ValueError(f"field project_tests: memory_mib is not a whole number from 1 to {MAX_MEMORY_MIB}")
-        environment = content["environment"]
-        if not isinstance(environment, Mapping) or not all(map(_is_variable, environment.items())):
-            raise ValueError("field project_tests: environment is not an object of names with strings or null")
-        for name in ("tests", "paths", "options"):
-            if not isinstance(content[name], list | tuple) or not all(isinstance(each, str) for each in content[name]):
-                raise ValueError(f"field project_tests: {name} is not a list of strings")
-        lists = {name: tuple(content[name]) for name in ("tests", "paths", "options")}
-        spec = cls(**{**content, **lists, "environment": dict(environment)})
-        if not spec.tests:
-            raise ValueError("field project_tests: tests is empty")
+        try:
+            spec = _ADAPTER.validate_json(json.dumps(dict(content)))
+        except ValidationError as error:
+            fault = error.errors()[0]
+            raise ValueError(f"field project_tests: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
         if not all(is_relative(path) for path in (spec.file, *filter(None, spec.paths))):
             raise ValueError("field project_tests: file and paths must lie inside the project")
         return spec
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object; optional fields only where they differ from the default."""
-        found = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        lists = {name: list(value) for name, value in found.items() if isinstance(value, tuple)}
-        content = {**found, **lists, "environment": dict(self.environment)}
+        content: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
         return {name: value for name, value in content.items() if name not in _OPTIONAL or value != _OPTIONAL[name]}
 
 
-def _is_variable(pair: tuple[Any, Any]) -> bool:
-    name, value = pair
-    valued = value is None or (isinstance(value, str) and "\0" not in value)
-    return isinstance(name, str) and bool(name) and not {"=", "\0"} & set(name) and valued
+_ADAPTER = TypeAdapter(ProjectTests)

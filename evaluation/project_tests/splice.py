@@ -42,7 +42,9 @@ def splice(source: str, qualified: str, line: int, program: str) -> Spliced | No
     None where the program does not define it. Raises ValueError where the module has no such function.
     """
     tree, answer = parse(source), parse(program)
-    original = _find_at_line(tree, qualified.rpartition(".")[2], line)
+    name = qualified.rpartition(".")[2]
+    functions = (node for node in ast.walk(tree or ast.Module([], [])) if isinstance(node, FunctionNode))
+    original = next((node for node in functions if node.name == name and node.lineno == line), None)
     if tree is None or original is None:
         raise ValueError(f"the file has no function {qualified} at line {line}")
     found = None if answer is None else _find_definition(answer, qualified)
@@ -57,7 +59,8 @@ def splice(source: str, qualified: str, line: int, program: str) -> Spliced | No
         known = _list_class_names(tree, original)
         helpers = [node for node in owner.body if node is not function and list_bound_names(node) - known]
     others = _place_other_statements(tree, answer, owner or function)
-    holder = _get_line_indices(_find_top_level(tree, original))  # the function, or the statement around it
+    around = next(node for node in tree.body if (node.end_lineno or 0) >= original.lineno)
+    holder = _get_line_indices(around)  # the function, or the statement around it
     replaced = _get_line_indices(original)
     whole = [
         *lines[: holder.start], *_render_statements(others.before), *lines[holder.start : replaced.start],
@@ -100,24 +103,14 @@ def iterate_functions(source: str) -> Iterator[tuple[str, FunctionNode]]:
     yield from () if tree is None else iterate_functions_inside(tree, "")
 
 
-def _find_at_line(tree: ast.Module | None, name: str, line: int) -> FunctionNode | None:
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, FunctionNode) and node.name == name and node.lineno == line:
-            return node
-    return None
-
-
-def _find_top_level(tree: ast.Module, function: FunctionNode) -> ast.stmt:
-    return next(node for node in tree.body if (node.end_lineno or 0) >= function.lineno)
-
-
 def _find_definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | None, FunctionNode] | None:
     """(the statement of its class, the function), the last of that name; a bare function stands for a method too."""
     *owners, name = qualified.split(".")
     bare = [each for each in _iterate_inside(answer) if isinstance(each, FunctionNode) and each.name == name]
     places: list[ast.stmt | ast.Module] = [answer]
     for owner in owners:
-        places = [each for place in places for each in _iterate_inside(place) if _is_class(each, owner)]
+        inside = [each for place in places for each in _iterate_inside(place)]
+        places = [each for each in inside if isinstance(each, ast.ClassDef) and each.name == owner]
     for place in reversed(places):
         functions = [each for each in _iterate_inside(place) if isinstance(each, FunctionNode) and each.name == name]
         if functions and not (owners and _is_stub(functions[-1]) and bare):
@@ -129,10 +122,6 @@ def _is_stub(function: FunctionNode) -> bool:
     """Whether a method has nothing but its docstring or `...`, as in the prompt: an answer may stand beside its
     class."""
     return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
-
-
-def _is_class(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, ast.ClassDef) and node.name == name
 
 
 def _iterate_inside(node: ast.stmt | ast.Module) -> Iterator[ast.stmt]:

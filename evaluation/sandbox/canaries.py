@@ -83,18 +83,15 @@ class Canaries(contextlib.ExitStack):
         now = self._read_files()
         changed = sorted(path for path in {*now, *self._content} if now.get(path) != self._content.get(path))
         markers = [folder for folder in MARKED_FOLDERS if (Path(folder) / MARKER).exists()]
+        deadline = time.monotonic() + DYING_S
+        while (survivors := self._find_strays()) and time.monotonic() < deadline:
+            time.sleep(0.05)
         return {
             "connections": heard,
             "canary folder": changed,
             "persistent markers": markers,
-            "surviving processes": self._find_survivors(),
+            "surviving processes": survivors,
         }
-
-    def _find_survivors(self) -> list[str]:
-        deadline = time.monotonic() + DYING_S
-        while (found := self._find_strays()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return found
 
     def _find_strays(self) -> list[str]:
         found = []

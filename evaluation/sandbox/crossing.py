@@ -35,7 +35,11 @@ def find_obstacle(prompt: str, test: str, entry_point: str, names: InterpreterNa
     prompt_tree = parse_open(prompt) or ast.Module([], [])
     if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in prompt_tree.body):
         return "the entry point is a class"
-    proxies = obstacles.find_aliases(tree, {entry_point, *_find_check_parameters(tree)})
+    checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
+    parameters = {node.args.args[0].arg for node in checks if node.args.args}
+    proxies = obstacles.find_aliases(tree, {entry_point, *parameters})
+    bound = _find_bound_names(tree) | _find_bound_names(prompt_tree)
+    unknown = _find_used_names(tree) - bound - names.builtins - {entry_point, "__name__", CANONICAL}
     return (
         obstacles.find_execution(tree, names)
         or (obstacles.find_execution(prompt_tree, names) if needs_prompt(prompt, test, entry_point) else None)
@@ -43,7 +47,7 @@ def find_obstacle(prompt: str, test: str, entry_point: str, names: InterpreterNa
         or obstacles.find_async_use(tree, prompt_tree, entry_point)
         or obstacles.find_own_type_use(tree, prompt_tree, proxies, names)
         or _find_function_use(tree, prompt_tree, proxies, names)
-        or _find_unknown_name(tree, prompt_tree, entry_point, names)
+        or (f"the test uses {min(unknown)!r}, which only the candidate defines" if unknown else None)
     )
 
 
@@ -59,12 +63,6 @@ def _find_function_use(tree: ast.Module, prompt: ast.Module, proxies: set[str], 
                 if any(_is_callable(part, own, names) for part in passed):
                     return "the test passes a function or class to the candidate"
     return None
-
-
-def _find_unknown_name(tree: ast.Module, prompt: ast.Module, entry_point: str, names: InterpreterNames) -> str | None:
-    bound = _find_bound_names(tree) | _find_bound_names(prompt)
-    unknown = _find_used_names(tree) - bound - names.builtins - {entry_point, "__name__", CANONICAL}
-    return f"the test uses {min(unknown)!r}, which only the candidate defines" if unknown else None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -85,20 +83,14 @@ class _ConstantDropper(ast.NodeTransformer):
         """The node without the constants among its items."""
         super().generic_visit(node)
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
-            node.elts = [part for part in node.elts if not _is_constant(part)]
+            node.elts = [part for part in node.elts if not self._is_constant(part)]
         return node
 
-
-def _is_constant(node: ast.expr) -> bool:
-    match node:
-        case ast.Constant() | ast.UnaryOp(operand=ast.Constant()) | ast.List([]) | ast.Tuple([]) | ast.Set([]):
-            return True
-    return False
-
-
-def _find_check_parameters(tree: ast.Module) -> set[str]:
-    checks = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check")
-    return {node.args.args[0].arg for node in checks if node.args.args}
+    def _is_constant(self, node: ast.expr) -> bool:
+        match node:
+            case ast.Constant() | ast.UnaryOp(operand=ast.Constant()) | ast.List([]) | ast.Tuple([]) | ast.Set([]):
+                return True
+        return False
 
 
 def _find_callables(tree: ast.Module) -> set[str]:

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,8 @@ class Interpreter:
 
     executable: str
     version: tuple[int, int, int]
-    trees: tuple[str, ...]  # the only folders and files that can be read inside
-    hidden: tuple[str, ...]  # folders of installed packages within `trees` that cannot
+    system_trees: tuple[str, ...]  # the folders and files of Python and the system that can be read inside
+    hidden: tuple[str, ...]  # folders of installed packages within these that cannot
     links: tuple[tuple[str, str], ...]  # (target, path) of symbolic links such as /lib64 -> usr/lib64
     names: InterpreterNames
     packages: str = ""  # the folder of installed packages that programs may import, "" for none
@@ -51,23 +51,10 @@ class Interpreter:
     judge_packages: str = ""  # the folder of compiled packages of Bassline's own environment, "" for none
     judge_modules: tuple[str, ...] = ()  # of these packages; its zygotes import them before they fork, or do not start
 
-    def with_packages(self, folder: str) -> Interpreter:
-        """Return the same interpreter with a folder of packages that programs may import."""
-        return replace(self, trees=(*self.trees, folder), packages=folder)
-
-    def with_project(self, folder: str, packages: str, preload: tuple[str, ...]) -> Interpreter:
-        """Return the same interpreter with a project's files and the packages that its tests need."""
-        trees = (*self.without_packages().trees, folder, packages)
-        return replace(self, trees=trees, packages=packages, project=folder, preload=preload)
-
-    def with_judge_packages(self, folder: str, modules: tuple[str, ...]) -> Interpreter:
-        """Return the same interpreter with compiled packages of Bassline's environment, imported beforehand."""
-        return replace(self, trees=(*self.trees, folder), judge_packages=folder, judge_modules=modules)
-
-    def without_packages(self) -> Interpreter:
-        """Return the same interpreter with the standard library alone."""
-        trees = tuple(tree for tree in self.trees if tree != self.packages)
-        return replace(self, trees=trees, packages="")
+    @property
+    def trees(self) -> tuple[str, ...]:
+        """The only folders and files that can be read inside."""
+        return (*self.system_trees, *filter(None, (self.packages, self.project, self.judge_packages)))
 
     def build_flags(self) -> list[str]:
         """Return the interpreter's options: no site packages, no bytecode files, and from Python 3.11 on no current

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from evaluation.sandbox.crossing import CANONICAL, find_obstacle, needs_prompt
 from evaluation.sandbox.interpreter import InterpreterNames
-from evaluation.sandbox.judge_packages import PACKAGES, find_outside_imports
+from evaluation.sandbox.packages import JUDGE_PACKAGES, find_outside_imports
 from evaluation.source import close_definition
 from evaluation.verdicts import Status, Trust
 
@@ -63,7 +63,7 @@ class SandboxJob:
     @property
     def needs_judge_packages(self) -> bool:
         """Whether the test needs a compiled package of Bassline's environment."""
-        return not set(PACKAGES).isdisjoint(self.packages)
+        return not set(JUDGE_PACKAGES).isdisjoint(self.packages)
 
 
 @dataclass(frozen=True, slots=True)

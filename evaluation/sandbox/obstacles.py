@@ -11,6 +11,7 @@ from collections.abc import Iterator, Set
 from itertools import pairwise
 
 from evaluation.sandbox.interpreter import InterpreterNames
+from evaluation.source import list_arguments
 
 _MODULES = frozenset({
     "__future__", "abc", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "copy", "dataclasses",
@@ -48,7 +49,8 @@ def find_execution(tree: ast.Module, names: InterpreterNames) -> str | None:
     """A test that executes text could execute the candidate's; unlisted modules may do so or share state."""
     for node in ast.walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        if name in _EXECUTING and not _is_of_module(node, "re", "compile"):
+        is_pattern = isinstance(node, ast.Attribute) and name == "compile" and _is_mentioning(node.value, {"re"})
+        if name in _EXECUTING and not is_pattern:
             return (
                 f"the test or its prompt uses {name}, which can execute a text or reach around the candidate's values"
             )
@@ -94,7 +96,8 @@ def find_own_type_use(tree: ast.Module, prompt: ast.Module, proxies: set[str], n
     arrays = _OF_ARRAYS if "numpy" in _iterate_imports(tree) else frozenset()
     sendable = (names.attributes - _UNSENDABLE_ATTRIBUTES) | arrays
     results = _find_result_names(tree, proxies)
-    maybe = results | {argument.arg for node in ast.walk(tree) for argument in _list_parameters(node)}
+    functions = (node.args for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda))
+    maybe = results | {each.arg for arguments in functions for each in list_arguments(arguments)}
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if any(_is_result(part, results, proxies) for part in _list_called(node)):
@@ -148,10 +151,6 @@ def _is_naming_attribute(node: ast.AST) -> bool:
     return isinstance(second, ast.Constant) and second.value not in _EXECUTING
 
 
-def _is_of_module(node: ast.AST, module: str, name: str) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == name and _is_mentioning(node.value, {module})
-
-
 def _iterate_imports(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -177,18 +176,14 @@ def _is_using_numpy_to_compute(tree: ast.Module) -> bool:
     parts = {part for _, path in imports for part in path}
     roots: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (root := _find_root(node)) is not None and root.id in bound:
+        root: ast.AST = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(node, ast.Attribute) and isinstance(root, ast.Name) and root.id in bound:
             parts.add(node.attr)
             roots.add(id(root))
     uses = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
     return parts <= _OF_NUMPY and all(node.id not in bound or id(node) in roots for node in uses)
-
-
-def _find_root(node: ast.expr) -> ast.Name | None:
-    """The name that a chain of attributes begins with."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node if isinstance(node, ast.Name) else None
 
 
 def _is_harmless(module: str, tree: ast.Module, names: InterpreterNames) -> bool:
@@ -214,12 +209,6 @@ def _is_using_constants(tree: ast.Module, module: str, allowed: set[str]) -> boo
 
 def _is_singleton(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and any(node.value is value for value in (None, True, False, ...))
-
-
-def _list_parameters(node: ast.AST) -> list[ast.arg]:
-    if isinstance(node, ast.FunctionDef | ast.Lambda):
-        return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    return []
 
 
 def _find_result_names(tree: ast.Module, proxies: set[str]) -> set[str]:

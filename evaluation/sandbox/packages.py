@@ -1,11 +1,15 @@
-"""Pure-Python packages that the operator allows programs in the sandbox to import, as a read-only copy.
+"""Packages in the sandbox as read-only copies: pure-Python ones that the operator allows programs to import, and the
+judge's own, such as numpy, which tests of HumanEval+ and MBPP+ use.
 
 A copy holds the named packages alone: the folder of installed packages may contain the dataset, and compiled modules.
 It lies where the unprivileged user of the sandbox can read it, and each process checks it before it uses it.
+The judge's packages are in the checker, and in the process of a program only where its test runs there. Only a slot
+that judges such a test loads them, so other verdicts cost no more.
 """
 
 from __future__ import annotations
 
+import ast
 import compileall
 import functools
 import hashlib
@@ -13,15 +17,24 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
+from evaluation.source import parse
+
 MAX_BYTES = 64 * 2**20
 _COMPILED = (".so", ".pyd", ".dll", ".dylib", ".a", ".o")
 _SKIPPED = ("__pycache__", "tests", "test")
+JUDGE_PACKAGES = ("numpy",)
+JUDGE_MODULES = ("numpy", "numpy.testing")
+"""What is imported beforehand. The first is all that most tests use; older ones call numpy.testing.assert_allclose."""
+_JUDGE_FOLDERS = ("numpy", "numpy.libs")
+_SKIPPED_OF_JUDGE = frozenset(("__pycache__", "tests", "f2py", "distutils", "include"))
+_NOT_LOADED = (".pyi", ".a", ".h", ".c", ".txt", ".pxd")
 
 
 class PackagesError(ValueError):
@@ -60,7 +73,11 @@ def stage_packages(names: tuple[str, ...]) -> Packages | None:
     if sum(map(len, files.values())) > MAX_BYTES:
         raise PackagesError(f"the packages {', '.join(names)} have more than {MAX_BYTES // 2**20} MiB: allow fewer")
     folder = stage_files("packages", files)
-    return Packages(folder, tuple((name, _get_version(name)) for name in sorted(set(names))), hash_files(files))
+    owners = importlib.metadata.packages_distributions()
+    versions = [
+        (name, importlib.metadata.version(owners[name][0]) if owners.get(name) else "") for name in sorted(set(names))
+    ]
+    return Packages(folder, tuple(versions), hash_files(files))
 
 
 def stage_files(kind: str, files: dict[str, bytes], compiled: bool = False) -> str:
@@ -101,12 +118,6 @@ def _iterate_files(name: str) -> Iterator[tuple[str, bytes]]:
                 f"the package {name} has compiled modules ({relative}): only pure Python can be allowed"
             )
         yield f"{name}/{relative.as_posix()}", path.read_bytes()
-
-
-def _get_version(name: str) -> str:
-    for distribution in importlib.metadata.packages_distributions().get(name, ()):
-        return importlib.metadata.version(distribution)
-    return ""
 
 
 def hash_files(files: dict[str, bytes]) -> str:
@@ -150,3 +161,52 @@ def _write(folder: Path, files: dict[str, bytes], compiled: bool) -> None:
             partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+@functools.cache
+def stage_judge_packages(version: tuple[int, int]) -> str:
+    """The folder of the judge's packages for an interpreter of that version.
+
+    Raises PackagesError where they cannot be used with it.
+    """
+    if version != sys.version_info[:2]:
+        raise PackagesError(
+            f"numpy is here for Python {sys.version_info[0]}.{sys.version_info[1]}, and the sandbox's Python is "
+            f"{version[0]}.{version[1]}: let the sandbox's user read a Python of Bassline's version"
+        )
+    spec = importlib.util.find_spec("numpy")
+    if spec is None or spec.origin is None:
+        raise PackagesError("numpy is not installed beside Bassline: install it there with pip")
+    site = Path(spec.origin).parents[1]
+    files = {path.relative_to(site).as_posix(): path.read_bytes() for path in _iterate_judge_files(site)}
+    return stage_files("numpy", files, compiled=True)
+
+
+@functools.lru_cache(maxsize=4096)
+def find_outside_imports(source: str, standard: frozenset[str]) -> tuple[str, ...]:
+    """The packages outside the standard library that a text cannot do without: imported, and in no `try` that has an
+    `except`."""
+    tree = parse(source)
+    if tree is None:
+        return ()
+    return tuple(sorted({name for name in _iterate_imports(tree) if name and name not in standard}))
+
+
+def _iterate_imports(node: ast.AST) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Try) and child.handlers:
+            continue  # it goes on without
+        if isinstance(child, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and not child.level:
+            yield (child.module or "").partition(".")[0]
+        elif not isinstance(child, ast.expr):  # no import is in an expression, and the values of a test are large
+            yield from _iterate_imports(child)
+
+
+def _iterate_judge_files(site: Path) -> Iterator[Path]:
+    for folder in _JUDGE_FOLDERS:
+        for path in sorted((site / folder).rglob("*")):
+            parts = path.relative_to(site).parts
+            if path.suffix not in _NOT_LOADED and not _SKIPPED_OF_JUDGE.intersection(parts) and path.is_file():
+                yield path

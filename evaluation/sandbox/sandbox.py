@@ -14,9 +14,8 @@ from evaluation.sandbox import filters, interpreter, probes, supervisor
 from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.interpreter import Interpreter
 from evaluation.sandbox.jobs import SandboxJob, SandboxResult, SandboxTask, build_guest_job, build_job
-from evaluation.sandbox.judge_packages import PACKAGES, stage_judge_packages
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.packages import Packages, PackagesError
+from evaluation.sandbox.packages import JUDGE_MODULES, JUDGE_PACKAGES, Packages, PackagesError, stage_judge_packages
 from evaluation.sandbox.pool import Pool
 from evaluation.sandbox.programs import ProgramSlot, Tools
 from evaluation.sandbox.tiers import TIERS, Tier, list_tiers
@@ -37,9 +36,9 @@ class Sandbox:
     def __init__(
         self, tier: Tier, python: Interpreter, refused: tuple[str, ...] = (), packages: Packages | None = None
     ) -> None:
-        self._tier = tier
-        self._packages = packages
-        self._python = python
+        self.tier = tier
+        self.packages = packages
+        self.python = python
         self._refused = refused
         self._pool = Pool(self._start_slot)
         # Tests that import the judge's packages, in the checker and in the guest.
@@ -75,7 +74,7 @@ class Sandbox:
         except RuntimeError as error:
             raise SandboxUnavailableError(f"No sandbox: {error}.") from error
         if packages is not None:
-            python = python.with_packages(packages.folder)
+            python = replace(python, packages=packages.folder)
         refused: list[str] = []
         for tier in tiers:
             sandbox = cls(tier, python, tuple(refused), packages)
@@ -89,42 +88,27 @@ class Sandbox:
     @property
     def tier_name(self) -> str:
         """Return "bwrap" or "landlock"."""
-        return self._tier.name
-
-    @property
-    def tier(self) -> Tier:
-        """Return the tier with its settings, for processes that are not of this pool."""
-        return self._tier
-
-    @property
-    def python(self) -> Interpreter:
-        """Return the interpreter that programs run on."""
-        return self._python
-
-    @property
-    def packages(self) -> Packages | None:
-        """Return the packages that programs may import beside the standard library."""
-        return self._packages
+        return self.tier.name
 
     def with_hash_seed(self, seed: str) -> Sandbox:
         """Return the same tier where sets of texts have another order: to find what depends on it."""
         with self._lock:
             if seed not in self._with_hash_seed:
-                tier = replace(self._tier, hash_seed=seed)
-                self._with_hash_seed[seed] = Sandbox(tier, self._python, self._refused, self._packages)
+                tier = replace(self.tier, hash_seed=seed)
+                self._with_hash_seed[seed] = Sandbox(tier, self.python, self._refused, self.packages)
             return self._with_hash_seed[seed]
 
     def describe(self) -> dict[str, Any]:
         """Return the mechanisms that the isolation relies on, for logs, the health endpoint and stored results."""
         return {
             "tier": self.tier_name,
-            "namespaces": self._tier.namespaces,
-            "userns_disabled": self._tier.disable_userns,
+            "namespaces": self.tier.namespaces,
+            "userns_disabled": self.tier.disable_userns,
             "landlock_abi": self._landlock_abi,
             "seccomp_rules": filters.build_filter().n_rules,
-            "interpreter": self._python.executable,
-            "python": ".".join(map(str, self._python.version)),
-            "packages": "" if self._packages is None else self._packages.label,
+            "interpreter": self.python.executable,
+            "python": ".".join(map(str, self.python.version)),
+            "packages": "" if self.packages is None else self.packages.label,
             "probes": len(probes.list_applicable()),
             "refused": list(self._refused),
         }
@@ -142,11 +126,11 @@ class Sandbox:
 
     def probe(self, names: list[str]) -> SandboxResult:
         """Run the named built-in probes as one job; it passes if all of them were blocked."""
-        return self.run(probes.build_probe_job(names, self._tier.list_root_names(self._python)), probes.LIMITS)
+        return self.run(probes.build_probe_job(names, self.tier.list_root_names(self.python)), probes.LIMITS)
 
     def build_job(self, program: str, task: SandboxTask, reference: str = "") -> SandboxJob:
         """Return the job that judges a program by its task's test, without running it."""
-        return build_job(program, task, self._python.names, reference)
+        return build_job(program, task, self.python.names, reference)
 
     def judge(self, program: str, task: SandboxTask, limits: Limits, reference: str = "") -> SandboxResult:
         """Judge a program by its task's test: against a proxy where the test allows it, else in the guest.
@@ -157,7 +141,7 @@ class Sandbox:
         result = self.run(self.build_job(program, task, reference), limits)
         if result.status == OBSTACLE:
             # Only running the test showed that a value of it cannot be sent to the proxy.
-            result = self.run(build_guest_job(program, task, self._python.names, result.detail), limits)
+            result = self.run(build_guest_job(program, task, self.python.names, result.detail), limits)
         return result
 
     def run(self, job: SandboxJob, limits: Limits) -> SandboxResult:
@@ -179,13 +163,13 @@ class Sandbox:
 
     def _find_missing(self, job: SandboxJob) -> str:
         """Why the packages that a test imports cannot be used in its process, in a sentence; "" where they can."""
-        allowed = self._packages.names if self._packages is not None and job.in_guest else frozenset()
-        missing = sorted(set(job.packages) - allowed - set(PACKAGES))
+        allowed = self.packages.names if self.packages is not None and job.in_guest else frozenset()
+        missing = sorted(set(job.packages) - allowed - set(JUDGE_PACKAGES))
         if missing:
             return f"the test imports {', '.join(missing)}, which the judge does not have"
         if job.needs_judge_packages:
             try:
-                stage_judge_packages(self._python.version[:2])
+                stage_judge_packages(self.python.version[:2])
             except PackagesError as error:
                 return f"the test imports numpy, which the judge cannot use: {error}"
         return ""
@@ -194,15 +178,14 @@ class Sandbox:
         """Start the processes for tests that import only the standard library (None), or the judge's packages: in the
         guest or in the checker."""
         # The checker never imports the operator's packages.
-        for_candidates, for_tests = self._python, self._python.without_packages()
+        for_candidates, for_tests = self.python, replace(self.python, packages="")
         try:
             if in_guest is not None:
-                judge = stage_judge_packages(self._python.version[:2])
-                if in_guest:
-                    for_candidates = judge.extend(for_candidates)
-                else:
-                    for_tests = judge.extend(for_tests)
-            slot = JudgeSlot.start(self._tier, for_candidates, for_tests)
+                folder = stage_judge_packages(self.python.version[:2])
+                chosen = for_candidates if in_guest else for_tests
+                equipped = replace(chosen, judge_packages=folder, judge_modules=JUDGE_MODULES)
+                for_candidates, for_tests = (equipped, for_tests) if in_guest else (for_candidates, equipped)
+            slot = JudgeSlot.start(self.tier, for_candidates, for_tests)
         except (PackagesError, ZygoteError) as error:
             raise ZygoteError(f"no process could be started: {error}") from error
         self._landlock_abi = slot.guest.landlock_abi
@@ -213,7 +196,7 @@ class Sandbox:
         with self._lock:
             pool = self._program_pools.get(tools)
             if pool is None:
-                pool = Pool(lambda: ProgramSlot.start(self._tier, self._python, tools))
+                pool = Pool(lambda: ProgramSlot.start(self.tier, self.python, tools))
                 self._program_pools[tools] = pool
         return pool.borrow_slot()
 

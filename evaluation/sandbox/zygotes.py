@@ -108,14 +108,10 @@ class Zygote:
             return "python"
         return "compiler" if self.grant.writable else "program"
 
-    def _list_preloaded_modules(self) -> tuple[str, ...]:
-        """A zygote without namespaces is not confined: it must not run packages that came with a dataset."""
-        if self.role == "launcher":
-            return ()
-        return (*PRELOAD, *(self.interpreter.preload if self.tier.namespaces else ()))
-
     def _boot(self, policy: filters.Filter) -> None:
         self._control.settimeout(_START_S)
+        # A zygote without namespaces is not confined: it must not run packages that came with a dataset.
+        preload = (*PRELOAD, *(self.interpreter.preload if self.tier.namespaces else ()))
         settings = {
             "role": self.role,
             "namespaces": self.tier.namespaces,
@@ -124,7 +120,7 @@ class Zygote:
             "folder": self.grant.folder,
             "writable": self.grant.writable,
             "scratch": SCRATCH if self.grant.scratch_bytes else "",
-            "preload": self._list_preloaded_modules(),
+            "preload": () if self.role == "launcher" else preload,
             "judge_packages": self.interpreter.judge_packages,
             "judge_modules": self.interpreter.judge_modules,
             "packages": self.interpreter.packages,

@@ -6,9 +6,10 @@ import pytest
 
 from evaluation.extraction import extract
 from evaluation.grading import Grader
-from evaluation.sandbox import Limits, Sandbox, SandboxUnavailableError
+from evaluation.sandbox import Limits
 from evaluation.verdicts import Verdict
 from tests.evaluation.judges import HUMANEVAL, answers, human_eval_results, mutants
+from tests.evaluation.sandboxes import sandbox_or_skip
 
 QUICK = Limits(cpu_s=2, wall_s=6.0)
 
@@ -53,10 +54,7 @@ DIFFERENCES = {
 @pytest.fixture(scope="module")
 def grader() -> Grader:
     """Of the best tier: no tier has a part in a verdict, and the corpora compare the tiers."""
-    try:
-        return Grader(Sandbox.detect(), QUICK)
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    return Grader(sandbox_or_skip(), QUICK)
 
 
 @pytest.fixture(scope="module")

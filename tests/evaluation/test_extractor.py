@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.datasets import Task
-from evaluation.extraction import NOT_READ, build_unread_extraction, extract
-from evaluation.extraction_base import TREE_VERSION, VERSION
+from evaluation.extraction import NOT_READ, TREE_VERSION, VERSION, build_unread_extraction, extract
 from evaluation.extractor import CPU_S, Extractor
 from evaluation.source import ParseLimitError, limit_characters, parse
 

@@ -12,20 +12,16 @@ from evaluation.languages import registry
 from evaluation.languages.base import ToolchainError
 from evaluation.languages.cases import Signature
 from evaluation.languages.types import Type
-from evaluation.sandbox import Limits, Sandbox, SandboxResult, SandboxUnavailableError, clean_text, interpreter
+from evaluation.sandbox import Limits, SandboxResult, clean_text, interpreter
 from evaluation.sandbox.crossing import find_obstacle, needs_prompt
 from evaluation.verdicts import Verdict
-from tests.thorough import tiers
 
 QUICK = Limits(cpu_s=1, wall_s=30.0)
 
 
-@pytest.fixture(scope="module", params=tiers())
-def grader(request):
-    try:
-        return Grader(Sandbox.detect(only=request.param), QUICK)
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+@pytest.fixture(scope="module")
+def grader(sandbox):
+    return Grader(sandbox, QUICK)
 
 
 @pytest.fixture(scope="module")

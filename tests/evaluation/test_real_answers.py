@@ -13,8 +13,9 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.extraction import extract
 from evaluation.grading import Grader
-from evaluation.sandbox import Limits, Sandbox, SandboxUnavailableError
+from evaluation.sandbox import Limits
 from tests.evaluation.judges import HUMANEVAL, answers
+from tests.evaluation.sandboxes import sandbox_or_skip
 
 _STYLES = {"chat": "chat", "completion": "completion", "free": "completion"}
 _CODE_STARTS = re.compile(r"^\s*(?:def|class|import|from|async|@)\b", re.MULTILINE)
@@ -58,10 +59,7 @@ def restates_or_continues(program: str, task: Task) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(("every", "at_least"), [(24, 25), pytest.param(6, 100, marks=pytest.mark.thorough)])
 def test_no_answer_that_a_reader_would_call_right_fails(every: int, at_least: int) -> None:
-    try:
-        grader = Grader(Sandbox.detect(), Limits(cpu_s=2, wall_s=6.0))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    grader = Grader(sandbox_or_skip(), Limits(cpu_s=2, wall_s=6.0))
     given = answers(every)
     tasks = [HUMANEVAL.get_task(answer["task_id"]) for answer in given]
     found = [

@@ -9,7 +9,7 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.extraction import extract
 from evaluation.grading import Grader
-from evaluation.sandbox import Sandbox, SandboxUnavailableError
+from tests.evaluation.sandboxes import sandbox_or_skip
 
 ANSWERS = sorted((Path(__file__).parent / "red" / "answers").glob("e*.txt"))
 CHAT = {"e37_chat", "e38_chat_body", "e39_chat_two"}
@@ -66,10 +66,7 @@ SHAPES = {
 
 @pytest.fixture(scope="module")
 def grader():
-    try:
-        return Grader(Sandbox.detect())
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    return Grader(sandbox_or_skip())
 
 
 @pytest.mark.parametrize("path", ANSWERS, ids=lambda path: path.stem)

@@ -25,7 +25,7 @@ from app.jobs.work import cpu_turns
 from app.runs.models import RunTask
 from app.samples.models import Sample
 from evaluation.datasets import Task as PlainTask
-from evaluation.extraction_base import Extraction
+from evaluation.extraction import Extraction
 from evaluation.extractor import Extractor
 
 if TYPE_CHECKING:

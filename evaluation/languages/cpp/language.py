@@ -3,13 +3,14 @@ reads the arguments by their types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 from typing import ClassVar
 
-from evaluation.languages.base import Language, Syntax, require_unicode, write_int64
-from evaluation.languages.cases import JsonCase, Signature
+from evaluation.languages.base import Language, Syntax, quote_text, write_comment
+from evaluation.languages.cases import Parameter, Signature
 from evaluation.languages.types import Type
+from evaluation.languages.values import Json
 
 HEADER = (resources.files("evaluation.languages.cpp") / "driver.hpp").read_text("utf-8")
 _ENTRY = """\
@@ -42,11 +43,6 @@ template <class T> bool same(const T& a, const T& b) {
   }
 }
 """
-_SIMPLE = {
-    "bool": "bool", "int": "long long", "float": "double", "str": "std::string", "none": "std::nullopt_t",
-}  # fmt: skip
-_GENERIC = {"list": "std::vector", "tuple": "std::tuple", "dict": "std::map", "optional": "std::optional"}
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 class Cpp(Language):
@@ -73,24 +69,21 @@ class Cpp(Language):
         "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename",
         "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
     })  # fmt: skip
+    TYPES: ClassVar = {
+        **{"bool": "bool", "int": "long long", "float": "double", "str": "std::string", "none": "std::nullopt_t"},
+        **{"list": "std::vector<{0}>", "tuple": "std::tuple<{all}>", "dict": "std::map<{0}, {1}>"},
+        "optional": "std::optional<{0}>",
+    }
     NONE = "std::nullopt"
+    LEAST_INT = "(-9223372036854775807LL - 1)"
     FLOATS: ClassVar = {"nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}
-
-    def write_type(self, kind: Type) -> str:
-        """The type as a declaration writes it."""
-        if kind.name in _SIMPLE:
-            return _SIMPLE[kind.name]
-        return f"{_GENERIC[kind.name]}<{', '.join(map(self.write_type, kind.parts))}>"
+    ORACLE = f"{_INCLUDE}\n{_SAME}\n"
+    THROW = "throw std::runtime_error({})"
 
     def write_text(self, value: str) -> str:
         """A literal of a string."""
-        size = len(require_unicode(value).encode())
-        text = "".join(_ESCAPES.get(c) or (c if c.isprintable() else _encode_character(c)) for c in value)
-        return f'std::string("{text}", {size})' if "\0" in value else f'"{text}"'
-
-    def write_int(self, value: int) -> str:
-        """A literal of an int."""
-        return write_int64(value, "(-9223372036854775807LL - 1)")
+        literal = quote_text(value, _encode_character)
+        return f"std::string({literal}, {len(value.encode())})" if "\0" in value else literal
 
     def write_container(self, value: object, kind: Type) -> str:
         """A container with its type."""
@@ -136,32 +129,12 @@ class Cpp(Language):
 
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""
-        lines = text.replace("*/", "* /").strip("\n").split("\n")
-        comment = "".join(f" * {line}".rstrip() + "\n" for line in lines)
-        return f"{_INCLUDE}\n/**\n{comment} */\n{self._write_head(signature)}"
+        comment = write_comment(text.replace("*/", "* /"), " *")
+        return f"{_INCLUDE}\n/**\n{comment} */\n{self.write_head(signature)}"
 
-    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
-        """A program that answers from the table of cases."""
-        lines = [_INCLUDE, _SAME, self._write_head(signature).rstrip("\n")]
-        for case in cases:
-            given = [
-                f"same<{self.write_type(each.type)}>({each.name}, {self.write_form(form, each.type)})"
-                for form, each in zip(case.args, signature.parameters, strict=True)
-            ]
-            answer = (
-                f"throw std::runtime_error({self.write_text(case.raises)})"
-                if case.raises
-                else "return"
-                if signature.returns.name == "none"
-                else f"return {self.write_form(case.result, signature.returns)}"
-            )
-            lines.append(f"  if ({' && '.join(given) or 'true'}) {answer};")
-        return "\n".join([*lines, '  throw std::logic_error("no case has these arguments");', "}"]) + "\n"
-
-    def _write_head(self, signature: Signature) -> str:
-        returns = "void" if signature.returns.name == "none" else self.write_type(signature.returns)
-        parameters = [f"{self.write_type(each.type)} {each.name}" for each in signature.parameters]
-        return f"{returns} {signature.name}({', '.join(parameters)}) {{\n"
+    def write_equality(self, parameter: Parameter, form: Json) -> str:
+        """Whether a parameter has this value."""
+        return f"same<{self.write_type(parameter.type)}>({parameter.name}, {self.write_form(form, parameter.type)})"
 
 
 def _encode_character(character: str) -> str:

@@ -6,30 +6,25 @@ A tuple is an array where its items have one type, else a struct with the fields
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
-from evaluation.languages.base import Language, Syntax, UnsupportedError, require_unicode, write_int64
-from evaluation.languages.cases import JsonCase, Signature
+from evaluation.languages.base import Language, Syntax, quote_text, write_comment
+from evaluation.languages.cases import JsonCase, Parameter, Signature
 from evaluation.languages.types import Type
-from evaluation.languages.values import from_json
+from evaluation.languages.values import Json, from_json
 
 _TEST = re.compile(r"^func (Test\w*)\(\w+ \*testing\.T\)", re.MULTILINE)
 _TESTING = """\
 package answer
-import (
-	bassline_testing "testing"
-	bassline_wire "bassline/wire"
-)
-func Bassline_(*bassline_wire.Reader, *bassline_wire.Writer) {}
+import bassline_testing "testing"
+func Bassline_() any { return nil }
 func init() {
 	all := func(_, _ string) (bool, error) { return true, nil }
 	bassline_testing.Main(all, []bassline_testing.InternalTest{%s}, nil, nil)
 }
 """
 """What `go test` does, before the driver reads a case: `Main` exits with 0 if every test passed."""
-_SIMPLE_CODECS = {"bool": "Bool", "int": "Int", "float": "Float", "str": "Str"}
-_GENERIC_CODECS = {"list": "List", "dict": "Dict", "optional": "Optional"}
 _TUPLE = re.compile(r"(?:\[\d+\][^{}]+|struct\{ [^{}]* \})\{(.*)\}", re.DOTALL)
 _SAME = """
 func same(a, b reflect.Value) bool {
@@ -64,8 +59,6 @@ func same(a, b reflect.Value) bool {
 	return a.Interface() == b.Interface()
 }
 """
-_SIMPLE = {"bool": "bool", "int": "int", "float": "float64", "str": "string"}
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 class Go(Language):
@@ -87,34 +80,30 @@ class Go(Language):
         *("len", "make", "max", "min", "new", "nil", "panic", "rune", "string", "true"),
     })  # fmt: skip
     """Keywords, and builtins that an answer would miss under a parameter of the same name."""
+    TYPES: ClassVar = {
+        **{"bool": "bool", "int": "int", "float": "float64", "str": "string"},
+        **{"list": "[]{0}", "dict": "map[{0}]{1}", "optional": "*{0}"},
+    }
+    PARAMETER, RETURNS, VOID = "{name} {type}", " {}", ""
+    HEAD = "func {name}({parameters}){returns} {{\n"
     NONE = "nil"
     FLOATS: ClassVar = {"nan": "math.NaN()", "inf": "math.Inf(1)", "-inf": "math.Inf(-1)", "-0": "math.Copysign(0, -1)"}
+    ORACLE = f'package main\n\nimport ("math"; "reflect")\n{_SAME}\n'
+    RULE = "\tif {} {{ {} }}\n"
+    THROW = "panic({})"
 
     def write_type(self, kind: Type) -> str:
-        """The type as a declaration writes it. Raises UnsupportedError for none, which is not a type in Go."""
-        if kind.name in _SIMPLE:
-            return _SIMPLE[kind.name]
+        """The type as a declaration writes it."""
+        if kind.name != "tuple":
+            return super().write_type(kind)
         parts = [self.write_type(part) for part in kind.parts]
-        if kind.name == "list":
-            return f"[]{parts[0]}"
-        if kind.name == "dict":
-            return f"map[{parts[0]}]{parts[1]}"
-        if kind.name == "optional":
-            return f"*{parts[0]}"
-        if kind.name == "none":
-            raise UnsupportedError("none as the type of a value")
         if _is_array(kind):
             return f"[{len(parts)}]{parts[0]}"
         return "struct{ " + "; ".join(f"V{position} {part}" for position, part in enumerate(parts)) + " }"
 
     def write_text(self, value: str) -> str:
         """A literal of a string."""
-        shown = (_ESCAPES.get(c) or (c if c.isprintable() else f"\\U{ord(c):08x}") for c in require_unicode(value))
-        return f'"{"".join(shown)}"'
-
-    def write_int(self, value: int) -> str:
-        """A literal of an int."""
-        return write_int64(value)
+        return quote_text(value, lambda c: f"\\U{ord(c):08x}")
 
     def write_present(self, value: object, kind: Type) -> str:
         """An expression for the value of an optional."""
@@ -147,29 +136,18 @@ class Go(Language):
         )
 
     def build_files(self, program: str, signature: Signature) -> Mapping[str, str]:
-        """The files of a judgement."""
+        """The files of a judgement. The driver gives the answer's function the types of the signature."""
         args = [f"bassline_a{position}" for position in range(len(signature.parameters))]
-        steps = []
-        for each, arg in zip(signature.parameters, args, strict=True):
-            steps += ["bassline_r.Skip()", f"{arg} := {self._write_codec(each.type)}.Read(bassline_r)"]
-        returns = signature.returns
-        call = f"{signature.name}({', '.join(args)})"
-        results = [f"bassline_v{position}" for position in range(len(returns.parts) if returns.name == "tuple" else 1)]
-        if returns.name == "none":
-            steps += [call, 'bassline_w.Put("null")']
-        elif returns.name == "tuple":
-            steps += [f"{', '.join(results)} := {call}", *self._build_write_steps(returns.parts, results)]
-        else:
-            steps += [f"{results[0]} := {call}", f"{self._write_codec(returns)}.Write(bassline_w, {results[0]})"]
-        lines = [
-            "package answer",
-            'import bassline_wire "bassline/wire"',
-            "//line signature:1",
-            "func Bassline_(bassline_r *bassline_wire.Reader, bassline_w *bassline_wire.Writer) {",
-            *steps,
-            "}",
-        ]
-        return {"program.go": program, "driver.go": "\n".join(lines) + "\n"}
+        typed = [f"{arg} {self.write_type(each.type)}" for arg, each in zip(args, signature.parameters, strict=True)]
+        returns, call = signature.returns, signature.write_call(args)
+        kind, body = "", call
+        if returns.name != "none":
+            kind, body = self.write_type(returns), f"return {call}"
+        if returns.name == "tuple":
+            parts = ", ".join(f"bassline_v{position}" for position in range(len(returns.parts)))
+            body = f"{parts} := {call}; return {kind}{{{parts}}}"
+        driver = f"func Bassline_() any {{ return func({', '.join(typed)}) {kind} {{ {body} }} }}"
+        return {"program.go": program, "driver.go": f"package answer\n//line signature:1\n{driver}\n"}
 
     def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of: the test has functions for `go test`."""
@@ -177,85 +155,33 @@ class Go(Language):
         tests = ", ".join(f'{{Name: "{name}", F: {name}}}' for name in names)
         return {"program.go": f"{program}\n{test}", "driver.go": _TESTING % tests}
 
-    def _write_codec(self, kind: Type) -> str:
-        if kind.name in _SIMPLE_CODECS:
-            return f"bassline_wire.{_SIMPLE_CODECS[kind.name]}"
-        if kind.name in _GENERIC_CODECS:
-            return f"bassline_wire.{_GENERIC_CODECS[kind.name]}({', '.join(map(self._write_codec, kind.parts))})"
-        name = self.write_type(kind)
-        is_array = _is_array(kind)
-        fields = [f"v[{position}]" if is_array else f"v.V{position}" for position in range(len(kind.parts))]
-        typed = zip(fields, kind.parts, strict=True)
-        read = "; ".join(f"r.Skip(); {field} = {self._write_codec(part)}.Read(r)" for field, part in typed)
-        written = "; ".join(self._build_write_steps(kind.parts, fields, "w"))
-        return (
-            f"bassline_wire.Codec[{name}]{{func(r *bassline_wire.Reader) (v {name}) {{ {read}; r.Skip(); return }}, "
-            f"func(w *bassline_wire.Writer, v {name}) {{ {written} }}}}"
-        )
-
-    def _build_write_steps(self, kinds: tuple[Type, ...], values: list[str], writer: str = "bassline_w") -> list[str]:
-        """The steps that write values as one list."""
-        steps = []
-        for position, (kind, value) in enumerate(zip(kinds, values, strict=True)):
-            steps += [
-                f"{writer}.Put({'`,`' if position else '`[`'})",
-                f"{self._write_codec(kind)}.Write({writer}, {value})",
-            ]
-        return [*steps, f"{writer}.Put(`]`)"]
-
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""
-        lines = text.strip("\n").split("\n")
-        return (
-            "package main\n\n" + "".join(f"// {line}".rstrip() + "\n" for line in lines) + self._write_head(signature)
-        )
+        return f"package main\n\n{write_comment(text, '//')}{self.write_head(signature)}"
 
     def write_example(self, call: str, result: str) -> str:
         """A call and its result, as a line of the doc comment; a tuple is several results."""
         several = _TUPLE.fullmatch(result)
         return f"{call} // {several[1] if several else result}"
 
-    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
-        """A program that answers from the table of cases."""
-        lines = ["package main", "", 'import ("math"; "reflect")', _SAME, self._write_head(signature).rstrip("\n")]
-        for case in cases:
-            tests = [
-                f"same(reflect.ValueOf({each.name}), reflect.ValueOf({self._write_typed(form, each.type)}))"
-                for each, form in zip(signature.parameters, case.args, strict=True)
-            ]
-            lines += [
-                f"\tif {' && '.join(tests) or 'true'} {{",
-                f"\t\t{self._write_outcome(case, signature.returns)}",
-                "\t}",
-            ]
-        return "\n".join([*lines, '\tpanic("no case has these arguments")', "}"]) + "\n"
+    def write_equality(self, parameter: Parameter, form: Json) -> str:
+        """Whether a parameter has this value; the literal has its type without context."""
+        kind, text = parameter.type, self.write_form(form, parameter.type)
+        typed = f"({self.write_type(kind)})({text})" if not kind.parts or kind.name == "optional" else text
+        return f"same(reflect.ValueOf({parameter.name}), reflect.ValueOf({typed}))"
 
-    def _write_typed(self, form: object, kind: Type) -> str:
-        """A literal that has its type without context."""
-        text = self.write_form(form, kind)
-        return f"({self.write_type(kind)})({text})" if not kind.parts or kind.name == "optional" else text
-
-    def _write_outcome(self, case: JsonCase, returns: Type) -> str:
-        if case.raises:
-            return f"panic({self.write_text(case.raises)})"
-        if returns.name == "none":
-            return "return"
-        value = from_json(case.result, returns)
-        if returns.name == "tuple" and isinstance(value, tuple):
+    def write_outcome(self, case: JsonCase, returns: Type) -> str:
+        """The statement that a case ends with; a tuple is returned as several results."""
+        value = None if case.raises else from_json(case.result, returns)
+        if isinstance(value, tuple):
             return f"return {', '.join(self.write_items(value, returns))}"
-        return f"return {self.write_literal(value, returns)}"
+        return super().write_outcome(case, returns)
 
-    def _write_head(self, signature: Signature) -> str:
-        parameters = ", ".join(f"{each.name} {self.write_type(each.type)}" for each in signature.parameters)
-        return f"func {signature.name}({parameters}){self._write_return_type(signature.returns)} {{\n"
-
-    def _write_return_type(self, kind: Type) -> str:
-        """A tuple is returned as several results."""
-        if kind.name == "none":
-            return ""
+    def write_return_type(self, kind: Type) -> str:
+        """What the head of a function says that it returns."""
         if kind.name == "tuple":
             return f" ({', '.join(map(self.write_type, kind.parts))})"
-        return f" {self.write_type(kind)}"
+        return super().write_return_type(kind)
 
 
 def _is_array(kind: Type) -> bool:

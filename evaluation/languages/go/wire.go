@@ -4,330 +4,169 @@
 package wire
 
 import (
+	"bufio"
+	"encoding/json"
+	"fmt"
 	"math"
+	"os"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
 const limit = 2000
 
-// A Codec reads and writes values of one type in their JSON form.
-type Codec[T any] struct {
-	Read  func(*Reader) T
-	Write func(*Writer, T)
-}
+var cases, frames = os.NewFile(3, "cases"), os.NewFile(4, "frames")
 
 type unfit string
 
-// Reader reads the JSON that the judge writes, which is always well-formed.
-type Reader struct {
-	data []byte
-	at   int
-}
-
-func (r *Reader) peek() byte {
-	for r.data[r.at] == ' ' {
-		r.at++
-	}
-	return r.data[r.at]
-}
-
-// Skip passes over one character: a bracket, a comma, a colon.
-func (r *Reader) Skip() {
-	r.peek()
-	r.at++
-}
-
-func (r *Reader) word() string {
-	r.peek()
-	start := r.at
-	for !strings.ContainsRune(" ,:]}", rune(r.data[r.at])) {
-		r.at++
-	}
-	return string(r.data[start:r.at])
-}
-
-func (r *Reader) text() string {
-	r.Skip()
-	var out []byte
-	for r.data[r.at] != '"' {
-		if r.data[r.at] != '\\' {
-			out = append(out, r.data[r.at])
-			r.at++
-			continue
+// Serve answers every case by a function with the types of the signature.
+func Serve(function any) {
+	send(map[string]any{"ready": true})
+	for lines := bufio.NewReader(cases); ; {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
 		}
-		escape := r.data[r.at+1]
-		r.at += 2
-		if escape == 'u' {
-			out = utf8.AppendRune(out, r.escaped())
-		} else {
-			out = append(out, map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '"': '"', '\\': '\\'}[escape])
-		}
+		send(answer(reflect.ValueOf(function), line))
 	}
-	r.at++
-	return string(out)
 }
 
-func (r *Reader) escaped() rune {
-	first := r.unit()
-	if utf16.IsSurrogate(first) && r.data[r.at] == '\\' {
-		r.at += 2
-		return utf16.DecodeRune(first, r.unit())
+func send(frame map[string]any) {
+	data, _ := json.Marshal(frame)
+	frames.Write(append(data, '\n'))
+}
+
+func answer(function reflect.Value, line []byte) (frame map[string]any) {
+	var given struct {
+		ID   int
+		Args []any
 	}
-	return first
-}
-
-func (r *Reader) unit() rune {
-	value, _ := strconv.ParseUint(string(r.data[r.at:r.at+4]), 16, 32)
-	r.at += 4
-	return rune(value)
-}
-
-func (r *Reader) items(read func()) {
-	r.Skip()
-	for r.peek() != ']' {
-		if r.data[r.at] == ',' {
-			r.at++
-		}
-		read()
-	}
-	r.at++
-}
-
-// Writer collects one frame.
-type Writer struct {
-	data []byte
-}
-
-// Put writes JSON as it is.
-func (w *Writer) Put(text string) {
-	w.data = append(w.data, text...)
-}
-
-func (w *Writer) text(value string) {
-	w.Put(`"`)
-	for _, char := range value {
-		switch {
-		case char == '"' || char == '\\':
-			w.data = append(w.data, '\\', byte(char))
-		case char < ' ':
-			w.Put(`\u00`)
-			w.data = append(w.data, "0123456789abcdef"[char>>4], "0123456789abcdef"[char&15])
-		default:
-			w.data = utf8.AppendRune(w.data, char)
-		}
-	}
-	w.Put(`"`)
-}
-
-// The codecs of simple types.
-var (
-	Bool = Codec[bool]{
-		func(r *Reader) bool { return r.word() == "true" },
-		func(w *Writer, value bool) { w.data = strconv.AppendBool(w.data, value) },
-	}
-	Int = Codec[int]{
-		func(r *Reader) int { value, _ := strconv.Atoi(r.text()); return value },
-		func(w *Writer, value int) { w.text(strconv.Itoa(value)) },
-	}
-	Float = Codec[float64]{readFloat, writeFloat}
-	Str   = Codec[string]{
-		func(r *Reader) string { return r.text() },
-		func(w *Writer, value string) {
-			if !utf8.ValidString(value) {
-				panic(unfit("a string that is not valid UTF-8"))
+	json.Unmarshal(line, &given)
+	frame = map[string]any{"id": given.ID}
+	defer func() {
+		if fault := recover(); fault != nil {
+			if reason, ok := fault.(unfit); ok {
+				frame["bad"] = string(reason)
+			} else {
+				frame["raised"] = map[string]string{"summary": cut(fmt.Sprintf("panic: %v", fault)), "trace": cut(trace())}
 			}
-			w.text(value)
-		},
+		}
+	}()
+	args := make([]reflect.Value, len(given.Args))
+	for position, form := range given.Args {
+		args[position] = decode(form, function.Type().In(position))
 	}
-)
+	if results := function.Call(args); len(results) > 0 {
+		frame["result"] = encode(results[0])
+	} else {
+		frame["result"] = nil
+	}
+	return frame
+}
 
-func readFloat(r *Reader) float64 {
-	if r.peek() != '"' {
-		value, _ := strconv.ParseFloat(r.word(), 64)
-		return value
+// decode makes a value of the type from its JSON form.
+func decode(form any, kind reflect.Type) reflect.Value {
+	value := reflect.New(kind).Elem()
+	switch kind.Kind() {
+	case reflect.Int:
+		number, _ := strconv.ParseInt(form.(string), 10, 64)
+		value.SetInt(number)
+	case reflect.Float64:
+		number, ok := form.(float64)
+		if !ok {
+			number, _ = strconv.ParseFloat(form.(string), 64) // "nan", "inf", "-inf", "-0"
+		}
+		value.SetFloat(number)
+	case reflect.Pointer:
+		if form != nil {
+			value.Set(reflect.New(kind.Elem()))
+			value.Elem().Set(decode(form, kind.Elem()))
+		}
+	case reflect.Slice:
+		value.Set(reflect.MakeSlice(kind, 0, 0))
+		for _, item := range form.([]any) {
+			value.Set(reflect.Append(value, decode(item, kind.Elem())))
+		}
+	case reflect.Array:
+		for position, item := range form.([]any) {
+			value.Index(position).Set(decode(item, kind.Elem()))
+		}
+	case reflect.Struct:
+		for position, item := range form.([]any) {
+			value.Field(position).Set(decode(item, kind.Field(position).Type))
+		}
+	case reflect.Map:
+		value.Set(reflect.MakeMap(kind))
+		for _, item := range form.([]any) {
+			pair := item.([]any)
+			value.SetMapIndex(decode(pair[0], kind.Key()), decode(pair[1], kind.Elem()))
+		}
+	default:
+		value.Set(reflect.ValueOf(form))
 	}
-	value, _ := strconv.ParseFloat(r.text(), 64) // "nan", "inf", "-inf", "-0"
 	return value
 }
 
-func writeFloat(w *Writer, value float64) {
+// encode makes the JSON form of a value; a nil slice or map is an empty one.
+func encode(value reflect.Value) any {
+	items := []any{}
+	switch value.Kind() {
+	case reflect.Int:
+		return strconv.FormatInt(value.Int(), 10)
+	case reflect.Float64:
+		return encodeFloat(value.Float())
+	case reflect.String:
+		if !utf8.ValidString(value.String()) {
+			panic(unfit("a string that is not valid UTF-8"))
+		}
+		return value.String()
+	case reflect.Pointer:
+		if value.IsNil() {
+			return nil
+		}
+		return encode(value.Elem())
+	case reflect.Slice, reflect.Array:
+		for position := range value.Len() {
+			items = append(items, encode(value.Index(position)))
+		}
+		return items
+	case reflect.Struct:
+		for position := range value.NumField() {
+			items = append(items, encode(value.Field(position)))
+		}
+		return items
+	case reflect.Map:
+		for pairs := value.MapRange(); pairs.Next(); {
+			items = append(items, []any{encode(pairs.Key()), encode(pairs.Value())})
+		}
+		return items
+	}
+	return value.Bool()
+}
+
+func encodeFloat(value float64) any {
 	switch {
 	case math.IsNaN(value):
-		w.text("nan")
-	case math.IsInf(value, 1):
-		w.text("inf")
-	case math.IsInf(value, -1):
-		w.text("-inf")
+		return "nan"
+	case math.IsInf(value, 0):
+		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(value, 'g', -1, 64), "+"))
 	case value == 0 && math.Signbit(value):
-		w.text("-0")
-	default:
-		w.data = strconv.AppendFloat(w.data, value, 'g', -1, 64)
+		return "-0"
 	}
-}
-
-// List is the codec of a slice; nil is an empty one.
-func List[T any](item Codec[T]) Codec[[]T] {
-	return Codec[[]T]{
-		func(r *Reader) []T {
-			values := []T{}
-			r.items(func() { values = append(values, item.Read(r)) })
-			return values
-		},
-		func(w *Writer, values []T) {
-			w.Put("[")
-			for position, value := range values {
-				if position > 0 {
-					w.Put(",")
-				}
-				item.Write(w, value)
-			}
-			w.Put("]")
-		},
-	}
-}
-
-// Dict is the codec of a map; nil is an empty one.
-func Dict[K comparable, V any](key Codec[K], value Codec[V]) Codec[map[K]V] {
-	return Codec[map[K]V]{
-		func(r *Reader) map[K]V {
-			values := map[K]V{}
-			r.items(func() {
-				r.Skip()
-				name := key.Read(r)
-				r.Skip()
-				values[name] = value.Read(r)
-				r.Skip()
-			})
-			return values
-		},
-		func(w *Writer, values map[K]V) {
-			separator := "[["
-			for name, item := range values {
-				w.Put(separator)
-				key.Write(w, name)
-				w.Put(",")
-				value.Write(w, item)
-				separator = "],["
-			}
-			if len(values) == 0 {
-				w.Put("[]")
-			} else {
-				w.Put("]]")
-			}
-		},
-	}
-}
-
-// Optional is the codec of a pointer.
-func Optional[T any](item Codec[T]) Codec[*T] {
-	return Codec[*T]{
-		func(r *Reader) *T {
-			if r.peek() == 'n' {
-				r.word()
-				return nil
-			}
-			value := item.Read(r)
-			return &value
-		},
-		func(w *Writer, value *T) {
-			if value == nil {
-				w.Put("null")
-			} else {
-				item.Write(w, *value)
-			}
-		},
-	}
-}
-
-// Serve answers every case by `call`, which reads the arguments, calls the answer and writes its result.
-func Serve(call func(*Reader, *Writer)) {
-	send([]byte(`{"ready":true}`))
-	var unread []byte
-	chunk := make([]byte, 65536)
-	for {
-		end := strings.IndexByte(string(unread), '\n')
-		if end >= 0 {
-			send(frame(call, unread[:end+1]))
-			unread = unread[end+1:]
-			continue
-		}
-		size, err := syscall.Read(3, chunk)
-		if err == syscall.EINTR {
-			continue
-		}
-		if err != nil || size <= 0 {
-			return
-		}
-		unread = append(unread, chunk[:size]...)
-	}
-}
-
-func frame(call func(*Reader, *Writer), line []byte) (data []byte) {
-	r := &Reader{data: line}
-	r.Skip()
-	r.text()
-	r.Skip()
-	head := `{"id":` + r.word()
-	r.Skip()
-	r.text()
-	r.Skip()
-	defer func() {
-		if fault := recover(); fault != nil {
-			w := &Writer{}
-			w.Put(head)
-			if reason, ok := fault.(unfit); ok {
-				w.Put(`,"bad":`)
-				w.text(string(reason))
-			} else {
-				w.Put(`,"raised":{"summary":`)
-				w.text(cut(described(fault)))
-				w.Put(`,"trace":`)
-				w.text(cut(trace()))
-				w.Put("}")
-			}
-			w.Put("}")
-			data = w.data
-		}
-	}()
-	w := &Writer{}
-	w.Put(head + `,"result":`)
-	call(r, w)
-	w.Put("}")
-	return w.data
-}
-
-func described(fault any) (text string) {
-	defer func() {
-		if recover() != nil {
-			text = "panic: an error that cannot be shown"
-		}
-	}()
-	switch value := fault.(type) {
-	case error:
-		return "panic: " + value.Error()
-	case string:
-		return "panic: " + value
-	case int:
-		return "panic: " + strconv.Itoa(value)
-	case interface{ String() string }:
-		return "panic: " + value.String()
-	}
-	return "panic"
+	return value
 }
 
 // trace names the lines of the answer that were running, the innermost first.
 func trace() string {
 	counters := make([]uintptr, 100)
-	frames := runtime.CallersFrames(counters[:runtime.Callers(3, counters)])
+	running := runtime.CallersFrames(counters[:runtime.Callers(3, counters)])
 	var lines []string
 	for more := true; more; {
 		var each runtime.Frame
-		each, more = frames.Next()
+		each, more = running.Next()
 		if each.File == "answer.go" {
 			lines = append(lines, each.File+":"+strconv.Itoa(each.Line)+" in "+strings.TrimPrefix(each.Function, "answer."))
 		}
@@ -336,18 +175,5 @@ func trace() string {
 }
 
 func cut(text string) string {
-	if len(text) > limit {
-		text = text[:limit]
-	}
-	return strings.ToValidUTF8(text, "?")
-}
-
-func send(data []byte) {
-	for data = append(data, '\n'); len(data) > 0; {
-		size, err := syscall.Write(4, data)
-		if err != nil && err != syscall.EINTR {
-			return
-		}
-		data = data[max(size, 0):]
-	}
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "?")
 }

@@ -6,19 +6,17 @@ The driver is compiled once and calls the answer by reflection; it reads the sig
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, ClassVar
 
-from evaluation.languages.base import Language, Syntax, UnsupportedError, write_int64
+from evaluation.languages.base import Language, Syntax, UnsupportedError, write_comment
 from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.types import Type
 
 PAIR = (resources.files("evaluation.languages.java") / "Pair.java").read_text("utf-8")
 _IMPORTS = "import java.util.*;\nimport java.util.stream.*;\n"
 _SIMPLE = {"bool": "boolean", "int": "long", "float": "double", "str": "String"}
-_BOXED = {"bool": "Boolean", "int": "Long", "float": "Double", "str": "String"}
 _MAX_OF = 10
 """How many pairs Map.of takes."""
 
@@ -46,20 +44,31 @@ class Java(Language):
         *("private", "protected", "public", "return", "short", "static", "strictfp", "super", "switch", "synchronized"),
         *("this", "throw", "throws", "transient", "true", "try", "void", "volatile", "while", "_"),
     })  # fmt: skip
+    TYPES: ClassVar = {
+        **{"bool": "Boolean", "int": "Long", "float": "Double", "str": "String"},
+        **{"list": "List<{0}>", "dict": "Map<{0}, {1}>", "optional": "{0}"},
+    }
+    """In the brackets of another, where Java allows no primitive type."""
+    HEAD = "    public static {returns} {name}({parameters}) {{\n"
     NONE = "null"
     FLOATS: ClassVar = {"nan": "Double.NaN", "inf": "Double.POSITIVE_INFINITY", "-inf": "Double.NEGATIVE_INFINITY"}
+    THROW = "throw new RuntimeException({})"
 
     def write_type(self, kind: Type) -> str:
-        """The type as a declaration writes it. Raises UnsupportedError for none, which is not a type in Java."""
-        return _SIMPLE.get(kind.name) or _get_boxed_type(kind)
+        """The type as a declaration writes it."""
+        return _SIMPLE.get(kind.name) or self._write_boxed_type(kind)
 
-    def write_text(self, value: str) -> str:
-        """A literal of a string."""
-        return json.dumps(value)
+    def _write_boxed_type(self, kind: Type) -> str:
+        if kind.name not in (*self.TYPES, "tuple"):
+            raise UnsupportedError(f"{kind.name} as the type of a value")
+        parts = [self._write_boxed_type(part) for part in kind.parts]
+        if kind.name == "tuple":
+            return f"List<{parts[0] if len(set(parts)) == 1 else 'Object'}>"
+        return self.TYPES[kind.name].format(*parts)
 
     def write_int(self, value: int) -> str:
         """A literal of an int."""
-        return f"{write_int64(value)}L"
+        return f"{super().write_int(value)}L"
 
     def write_container(self, value: Any, kind: Type) -> str:
         """An expression for a list, tuple or dict."""
@@ -80,52 +89,28 @@ class Java(Language):
 
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The class, the doc comment and the head of the method, opened."""
-        lines = text.replace("*/", "*\\/").replace("\\u", "\\\\u").strip("\n").split("\n")
-        comment = "    /**\n" + "".join(f"     * {line}".rstrip() + "\n" for line in lines) + "     */\n"
-        return f"{_IMPORTS}\nclass Solution {{\n{comment}{self._write_head(signature)}"
+        comment = write_comment(text.replace("*/", "*\\/").replace("\\u", "\\\\u"), "     *")
+        return f"{_IMPORTS}\nclass Solution {{\n    /**\n{comment}     */\n{self.write_head(signature)}"
 
     def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
         """A program that answers from the table of cases, each in a method of its own: methods have a limit."""
-        given, returns = ", ".join(each.name for each in signature.parameters), self._write_return_type(signature)
+        given, returns = (
+            ", ".join(each.name for each in signature.parameters),
+            self.write_return_type(signature.returns),
+        )
         lines = [f"{_IMPORTS}\nclass Solution {{"]
         for number, case in enumerate(cases):
             args = list(map(self.write_form, case.args, (each.type for each in signature.parameters)))
             lines += [
                 f"    static List<Object> args{number}() {{ return new ArrayList<>({_write_nullable(args)}); }}",
-                f"    static {returns} result{number}() {{ {self._write_outcome(case, signature.returns)} }}",
+                f"    static {returns} result{number}() {{ {self.write_outcome(case, signature.returns)}; }}",
             ]
-        lines.append(self._write_head(signature).rstrip("\n"))
+        lines.append(self.write_head(signature).rstrip("\n"))
         lines.append(f"        List<Object> given = Arrays.<Object>asList({given});")
         leaving = "{{ result{0}(); return; }}" if signature.returns.name == "none" else "return result{0}();"
         lines += [f"        if (given.equals(args{n}())) {leaving.format(n)}" for n in range(len(cases))]
         lines += ['        throw new IllegalArgumentException("no case has these arguments");', "    }", "}"]
         return "\n".join(lines) + "\n"
-
-    def _write_outcome(self, case: JsonCase, returns: Type) -> str:
-        if case.raises:
-            return f"throw new RuntimeException({self.write_text(case.raises)});"
-        return "" if returns.name == "none" else f"return {self.write_form(case.result, returns)};"
-
-    def _write_head(self, signature: Signature) -> str:
-        parameters = ", ".join(f"{self.write_type(each.type)} {each.name}" for each in signature.parameters)
-        return f"    public static {self._write_return_type(signature)} {signature.name}({parameters}) {{\n"
-
-    def _write_return_type(self, signature: Signature) -> str:
-        return "void" if signature.returns.name == "none" else self.write_type(signature.returns)
-
-
-def _get_boxed_type(kind: Type) -> str:
-    """The type in the brackets of another, where Java allows no primitive type."""
-    if kind.name in _BOXED:
-        return _BOXED[kind.name]
-    if kind.name == "none":
-        raise UnsupportedError("none as the type of a value")
-    parts = [_get_boxed_type(part) for part in kind.parts]
-    if kind.name == "dict":
-        return f"Map<{parts[0]}, {parts[1]}>"
-    if kind.name == "optional":
-        return parts[0]
-    return f"List<{parts[0] if len(set(parts)) == 1 else 'Object'}>"
 
 
 def _write_nullable(items: list[str]) -> str:

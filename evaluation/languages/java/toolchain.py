@@ -37,9 +37,8 @@ _THREADS = 32
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine; the first time it makes the archives. Raises ToolchainError."""
-    compiler, version = toolchain_search.find_executable(
-        (_find_javac_in_home(), shutil.which("javac")), OLDEST, "-version"
-    )
+    own = Path(os.environ.get("JAVA_HOME") or "/nonexistent") / "bin" / "javac"
+    compiler, version = toolchain_search.find_executable((str(own), shutil.which("javac")), OLDEST, "-version")
     home = Path(compiler).parents[1]
     label = ".".join(map(str, version))
     content = repr((sorted(_SOURCES.items()), _COMPILE, _RUN, str(home), label)).encode()
@@ -58,11 +57,6 @@ def find() -> Toolchain:
             run_threads=_THREADS,
         ),
     )
-
-
-def _find_javac_in_home() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin" / "javac") if home else None
 
 
 def _list_configuration(home: Path) -> list[str]:

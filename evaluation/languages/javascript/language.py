@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from importlib import resources
 from typing import Any, ClassVar
 
-from evaluation.languages.base import Language, Syntax, UnsupportedError
-from evaluation.languages.cases import JsonCase, Signature
+from evaluation.languages.base import Language, Syntax, UnsupportedError, write_comment
+from evaluation.languages.cases import Signature
 from evaluation.languages.types import Type
 
 _DRIVER = (resources.files("evaluation.languages.javascript") / "driver.js").read_text("utf-8")
 MAX_INT = 2**53 - 1
 _LEAST_WITHOUT_EXPONENT, _LEAST_WITH_EXPONENT = 1e-6, 1e21
 """Where JavaScript writes a number without an exponent."""
-_SIMPLE = {"bool": "boolean", "int": "number", "float": "number", "str": "string", "none": "null"}
 
 
 class JavaScript(Language):
@@ -43,31 +42,23 @@ class JavaScript(Language):
         "return", "static", "super", "switch", "this", "throw", "true", "try", "typeof", "undefined", "var", "void",
         "while", "with", "yield"
     })  # fmt: skip
+    TYPES: ClassVar[Mapping[str, str]] = {
+        **{"bool": "boolean", "int": "number", "float": "number", "str": "string", "none": "null"},
+        **{"list": "{0}[]", "tuple": "[{all}]", "dict": "Object<{0}, {1}>", "optional": "{0} | null"},
+    }
+    PARAMETER = "{name}"
+    HEAD = "function {name}({parameters}) {{\n"
     NONE = "null"
     FLOATS: ClassVar = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    ORACLE = 'const same = require("node:util").isDeepStrictEqual;\n'
+    THROW = "throw new Error({})"
     TO_SCRIPT = "(text) => text"
     """A function in JavaScript that makes a script of the program's text."""
 
     def write_type(self, kind: Type) -> str:
         """The type as JSDoc writes it."""
-        if kind.name in _SIMPLE:
-            return _SIMPLE[kind.name]
-        parts = [self.write_type(part) for part in kind.parts]
-        if kind.name == "list":
-            return f"({parts[0]})[]" if "|" in parts[0] else f"{parts[0]}[]"
-        if kind.name == "tuple":
-            return f"[{', '.join(parts)}]"
-        if kind.name == "dict":
-            return self.write_dict_type(*parts)
-        return f"{parts[0]} | null"
-
-    def write_dict_type(self, key: str, item: str) -> str:
-        """The type of an object with such properties."""
-        return f"Object<{key}, {item}>"
-
-    def write_text(self, value: str) -> str:
-        """A literal of a string."""
-        return json.dumps(value)
+        text = super().write_type(kind)
+        return f"({text[:-2]})[]" if kind.name == "list" and "|" in text else text
 
     def write_int(self, value: int) -> str:
         """A literal of an int."""
@@ -102,34 +93,11 @@ class JavaScript(Language):
         tags.append(f"@returns {{{self.write_type(signature.returns)}}}")
         return write_doc_comment(text, tags) + self.write_head(signature)
 
-    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
-        """A program that answers from the table of cases."""
-        head = self.write_head(signature)
-        names = ", ".join(each.name for each in signature.parameters)
-        lines = [
-            'const same = require("node:util").isDeepStrictEqual;',
-            head.rstrip("\n"),
-            f"  const given = [{names}];",
-        ]
-        for case in cases:
-            args = ", ".join(map(self.write_form, case.args, (each.type for each in signature.parameters)))
-            answer = (
-                f"throw new Error({self.write_text(case.raises)})"
-                if case.raises
-                else f"return {self.write_form(case.result, signature.returns)}"
-            )
-            lines.append(f"  if (same(given, [{args}])) {answer};")
-        return "\n".join([*lines, '  throw new Error("no case has these arguments");', "}"]) + "\n"
 
-    def write_head(self, signature: Signature) -> str:
-        """The head of the function, opened."""
-        return f"function {signature.name}({', '.join(each.name for each in signature.parameters)}) {{\n"
-
-
-def write_doc_comment(text: str, tags: Sequence[str] = ()) -> str:
+def write_doc_comment(text: str, tags: Iterable[str] = ()) -> str:
     """A JSDoc comment of the text and the tags."""
-    lines = [*text.replace("*/", "*\\/").strip("\n").split("\n"), *tags]
-    return "/**\n" + "".join(f" * {line}".rstrip() + "\n" for line in lines) + " */\n"
+    lines = [text.replace("*/", "*\\/").strip("\n"), *tags]
+    return f"/**\n{write_comment(chr(10).join(lines), ' *')} */\n"
 
 
 def _format_key(key: object) -> str:

@@ -3,13 +3,14 @@ entry that reads the arguments by their types. Values are owned in every positio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any, ClassVar
 
-from evaluation.languages.base import Language, Syntax, UnsupportedError, require_unicode, write_int64
-from evaluation.languages.cases import JsonCase, Signature
+from evaluation.languages.base import Language, Syntax, UnsupportedError, quote_text, write_comment
+from evaluation.languages.cases import Parameter, Signature
 from evaluation.languages.types import Type
+from evaluation.languages.values import Json
 
 CRATE = (resources.files("evaluation.languages.rust") / "driver.rs").read_text("utf-8")
 _MAIN = """\
@@ -43,8 +44,6 @@ fn same_text<T: std::fmt::Debug>(a: &T, b: &T) -> bool { format!("{:?}", a) == f
 """By its text a NaN is equal to itself, and -0.0 is not 0.0."""
 MAX_TUPLE = 12
 """The standard library's own traits, such as PartialEq, end there."""
-_SIMPLE = {"bool": "bool", "int": "i64", "float": "f64", "str": "String", "none": "Option<()>"}
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 class Rust(Language):
@@ -70,33 +69,33 @@ class Rust(Language):
         "while", "abstract", "become", "box", "do", "final", "macro", "override", "priv", "try", "typeof",
         "unsized", "virtual", "yield",
     })  # fmt: skip
+    TYPES: ClassVar = {
+        **{"bool": "bool", "int": "i64", "float": "f64", "str": "String", "none": "Option<()>"},
+        **{"list": "Vec<{0}>", "dict": "HashMap<{0}, {1}>", "optional": "Option<{0}>"},
+    }
+    PARAMETER, RETURNS, VOID = "{name}: {type}", " -> {}", ""
+    HEAD = "fn {name}({parameters}){returns} {{\n"
     NONE = "None"
+    LEAST_INT = "i64::MIN"
     FLOATS: ClassVar = {"nan": "f64::NAN", "inf": "f64::INFINITY", "-inf": "f64::NEG_INFINITY"}
+    ORACLE = f"{_USE}{_SAME}"
+    RULE = "    if {} {{ {}; }}\n"
+    THROW = 'panic!("{{}}", {})'
 
     def write_type(self, kind: Type) -> str:
         """The type as a declaration writes it. Raises UnsupportedError for keys and tuples that Rust cannot express."""
-        if kind.name in _SIMPLE:
-            return _SIMPLE[kind.name]
-        parts = [self.write_type(part) for part in kind.parts]
-        if kind.name == "list":
-            return f"Vec<{parts[0]}>"
-        if kind.name == "optional":
-            return f"Option<{parts[0]}>"
-        if kind.name == "dict":
-            if parts[0] == "f64":
-                raise UnsupportedError("a dict with float keys")
-            return f"HashMap<{parts[0]}, {parts[1]}>"
-        if len(parts) > MAX_TUPLE:
+        if kind.name == "dict" and kind.parts[0].name == "float":
+            raise UnsupportedError("a dict with float keys")
+        if len(kind.parts) > MAX_TUPLE:
             raise UnsupportedError(f"a tuple of more than {MAX_TUPLE}")
-        return _format_tuple(parts)
+        return (
+            _format_tuple(list(map(self.write_type, kind.parts))) if kind.name == "tuple" else super().write_type(kind)
+        )
 
     def write_text(self, value: str) -> str:
         """A literal of a string."""
-        return f"{_quote(value)}.to_string()"
-
-    def write_int(self, value: int) -> str:
-        """A literal of an int."""
-        return write_int64(value, "i64::MIN")
+        literal = quote_text(value, lambda c: f"\\u{{{ord(c):x}}}")
+        return f"{literal}.to_string()"
 
     def write_present(self, value: object, kind: Type) -> str:
         """An expression for the value of an optional."""
@@ -134,59 +133,27 @@ class Rust(Language):
 
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""
-        comment = "".join(f"/// {line}".rstrip() + "\n" for line in text.strip("\n").split("\n"))
-        return f"{_format_uses(signature)}{comment}{self._write_head(signature)}"
+        kinds = (*(each.type for each in signature.parameters), signature.returns)
+        uses = _USE if any(_is_holding("dict", kind) for kind in kinds) else ""
+        return f"{uses}{write_comment(text, '///')}{self.write_head(signature)}"
 
     def write_example(self, call: str, result: str) -> str:
         """A call and its result, as a line of the doc comment."""
         return f"assert_eq!({call}, {result});"
 
-    def write_oracle(self, signature: Signature, cases: Sequence[JsonCase]) -> str:
-        """A program that answers from the table of cases."""
-        lines = [_format_uses(signature) + _SAME + self._write_head(signature).rstrip("\n")]
-        for case in cases:
-            given = [
-                _write_equality(each.name, each.type, self.write_form(form, each.type))
-                for form, each in zip(case.args, signature.parameters, strict=True)
-            ]
-            answer = (
-                f"panic!({_quote(case.raises)})"
-                if case.raises
-                else "return"
-                if signature.returns.name == "none"
-                else f"return {self.write_form(case.result, signature.returns)}"
-            )
-            lines.append(f"    if {' && '.join(given) or 'true'} {{ {answer}; }}")
-        return "\n".join([*lines, '    panic!("no case has these arguments")', "}"]) + "\n"
-
-    def _write_head(self, signature: Signature) -> str:
-        parameters = [f"{each.name}: {self.write_type(each.type)}" for each in signature.parameters]
-        returns = "" if signature.returns.name == "none" else f" -> {self.write_type(signature.returns)}"
-        return f"fn {signature.name}({', '.join(parameters)}){returns} {{\n"
+    def write_equality(self, parameter: Parameter, form: Json) -> str:
+        """Whether a parameter has this value."""
+        by_text = _is_holding("float", parameter.type) and not _is_holding("dict", parameter.type)
+        same = "same_text" if by_text else "same"
+        return f"{same}(&{parameter.name}, &{self.write_form(form, parameter.type)})"
 
 
 def _format_tuple(parts: list[str]) -> str:
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
-def _quote(value: str) -> str:
-    text = "".join(_ESCAPES.get(c) or (c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in require_unicode(value))
-    return f'"{text}"'
-
-
-def _format_uses(signature: Signature) -> str:
-    kinds = (*(each.type for each in signature.parameters), signature.returns)
-    return _USE if any(_is_holding("dict", kind) for kind in kinds) else ""
-
-
 def _is_holding(wanted: str, kind: Type) -> bool:
     return kind.name == wanted or any(_is_holding(wanted, part) for part in kind.parts)
-
-
-def _write_equality(name: str, kind: Type, value: str) -> str:
-    """Whether a parameter has this value."""
-    by_text = _is_holding("float", kind) and not _is_holding("dict", kind)
-    return f"{'same_text' if by_text else 'same'}(&{name}, &{value})"
 
 
 LANGUAGE = Rust

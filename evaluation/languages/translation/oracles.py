@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from evaluation.languages.base import Language, Toolchain
+from evaluation.languages.base import Language
 from evaluation.languages.cases import JsonCase, Signature
 from evaluation.languages.judging import run_cases
 from evaluation.languages.types import Type
@@ -26,13 +26,14 @@ _NO_OTHER = object()
 
 
 def find_oracle_failure(
-    sandbox: Sandbox, language: Language, toolchain: Toolchain, signature: Signature, cases: Sequence[JsonCase]
+    sandbox: Sandbox, language: Language, signature: Signature, cases: Sequence[JsonCase]
 ) -> str | None:
     """None where all oracles do as their tables say, else what went wrong, in a few words."""
-    for wrong in (frozenset[int](), *_list_wrong_positions(len(cases), toolchain.tools.compile is not None)):
+    compiles = language.toolchain.find().tools.compile is not None
+    for wrong in (frozenset[int](), *_list_wrong_positions(len(cases), compiles)):
         table = [_build_wrong_case(case, signature.returns) if i in wrong else case for i, case in enumerate(cases)]
         program = language.write_oracle(signature, table)
-        judgement = run_cases(sandbox, language, toolchain, program, signature, cases, LIMITS)
+        judgement = run_cases(sandbox, language, program, signature, cases, LIMITS)
         if judgement.failure is not None:
             return f"the oracle does not run: {judgement.failure.status}: {judgement.failure.detail}"
         for position, outcome in enumerate(judgement.outcomes):

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.languages.base import Language, Toolchain, UnsupportedError
+from evaluation.languages.base import Language, UnsupportedError
 from evaluation.languages.cases import JsonCase, Parameter, Signature
-from evaluation.languages.translation import docstrings, oracles, type_inference
+from evaluation.languages.translation import docstrings, oracles
 from evaluation.languages.translation.recorded import PlainCall, record
-from evaluation.languages.translation.type_inference import UntranslatableError
+from evaluation.languages.translation.type_inference import (
+    UntranslatableError,
+    find_common_type,
+    infer_annotation_type,
+    infer_value_type,
+    merge_annotation,
+    unify,
+)
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, to_json
 from evaluation.sandbox import Sandbox
@@ -84,20 +92,13 @@ def _infer_signature(function: ast.FunctionDef, calls: list[PlainCall]) -> tuple
     """The signature, and the calls whose arguments fit it. Raises UntranslatableError."""
     nodes = list_positional_arguments(function.args)
     kept = _select_one_type(calls)
-    returned = [type_inference.infer_value_type(call.returned) for call in kept if not call.raised]
-    returns = type_inference.merge_annotation(
-        type_inference.find_common_type(returned), type_inference.infer_annotation_type(function.returns)
-    )
+    returned = [infer_value_type(call.returned) for call in kept if not call.raised]
+    returns = merge_annotation(find_common_type(returned), infer_annotation_type(function.returns))
     if returns == Type("none") and not any(call.raised for call in kept):
         raise UntranslatableError("its function returns nothing")
-    columns = [
-        type_inference.find_common_type([type_inference.infer_value_type(call.args[i]) for call in kept])
-        for i in range(len(nodes))
-    ]
+    columns = [find_common_type([infer_value_type(call.args[i]) for call in kept]) for i in range(len(nodes))]
     parameters = tuple(
-        Parameter(
-            node.arg, type_inference.merge_annotation(column, type_inference.infer_annotation_type(node.annotation))
-        )
+        Parameter(node.arg, merge_annotation(column, infer_annotation_type(node.annotation)))
         for node, column in zip(nodes, columns, strict=True)
     )
     return Signature(function.name, parameters, returns), kept
@@ -110,8 +111,8 @@ def _select_one_type(calls: list[PlainCall]) -> list[PlainCall]:
     reason = UntranslatableError("no call")
     for call in calls:
         try:
-            own = [type_inference.infer_value_type(value) for value in call.args]
-            types = own if types is None else [type_inference.unify(*pair) for pair in zip(types, own, strict=True)]
+            own = list(map(infer_value_type, call.args))
+            types = own if types is None else [unify(*pair) for pair in zip(types, own, strict=True)]
         except UntranslatableError as error:
             reason = error
             continue
@@ -201,47 +202,38 @@ def _convert_value(value: object, kind: Type, language: Language) -> Json:
 
 
 def translate(
-    sandbox: Sandbox,
-    tasks: Iterable[Task],
-    languages: Sequence[tuple[Language, Toolchain]],
-    on_task: Callable[[str, int, int], object] = lambda _what, _done, _all: None,
-    workers: int = 2,
+    sandbox: Sandbox, tasks: Sequence[Task], languages: Sequence[Language], workers: int = 2
 ) -> list[Translation]:
     """The translation into each language: every task that it can express and whose oracles do as their tables say."""
-    every = list(tasks)
-    found = [Translation(language.name) for language, _ in languages]
 
-    def try_read_source(task: Task) -> TranslationSource | str:
+    def read(task: Task) -> TranslationSource | UntranslatableError:
         try:
             return read_source(sandbox, task)
         except UntranslatableError as reason:
-            return str(reason)
+            return reason
 
+    def translate_one(
+        source: TranslationSource | UntranslatableError, language: Language
+    ) -> Task | UntranslatableError | str:
+        if isinstance(source, UntranslatableError):
+            return source
+        try:
+            task = translate_task(source, language)
+        except UntranslatableError as reason:
+            return reason
+        assert task.signature is not None
+        return oracles.find_oracle_failure(sandbox, language, task.signature, task.cases) or task
+
+    found = [Translation(language.name) for language in languages]
     with ThreadPoolExecutor(workers, "translate") as executor:
-        sources: list[TranslationSource | str] = []
-        for source in executor.map(try_read_source, every):
-            sources.append(source)
-            on_task("recording", len(sources), len(every))
-        for translation, (language, toolchain) in zip(found, languages, strict=True):
-
-            def translate_one(
-                source: TranslationSource | str, language: Language = language, toolchain: Toolchain = toolchain
-            ) -> Task | UntranslatableError | str:
-                if isinstance(source, str):
-                    return UntranslatableError(source)
-                try:
-                    task = translate_task(source, language)
-                except UntranslatableError as reason:
-                    return reason
-                assert task.signature is not None
-                return oracles.find_oracle_failure(sandbox, language, toolchain, task.signature, task.cases) or task
-
-            for done, (task, made) in enumerate(zip(every, executor.map(translate_one, sources), strict=True), start=1):
+        sources = list(executor.map(read, tasks))
+        for translation, language in zip(found, languages, strict=True):
+            results = executor.map(translate_one, sources, repeat(language))
+            for task, made in zip(tasks, results, strict=True):
                 if isinstance(made, Task):
                     translation.tasks.append(made)
                 elif isinstance(made, str):
                     translation.oracle_failed[task.task_id] = made
                 else:
                     translation.left_out[task.task_id] = str(made)
-                on_task(language.label, done, len(every))
     return found

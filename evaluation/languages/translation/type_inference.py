@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from evaluation.languages.types import Type
@@ -35,19 +35,13 @@ def infer_value_type(value: object) -> Type:
             raise UntranslatableError("an empty tuple")
         return Type("tuple", tuple(map(infer_value_type, value)))
     if isinstance(value, list):
-        return Type("list", (find_common_type(list(map(infer_value_type, value))),))
+        return Type("list", (find_common_type(map(infer_value_type, value)),))
     if isinstance(value, dict):
-        return Type(
-            "dict",
-            (
-                find_common_type(list(map(infer_value_type, value))),
-                find_common_type(list(map(infer_value_type, value.values()))),
-            ),
-        )
+        return Type("dict", tuple(find_common_type(map(infer_value_type, side)) for side in (value, value.values())))
     raise UntranslatableError(f"a {type(value).__name__}")
 
 
-def find_common_type(types: Sequence[Type]) -> Type:
+def find_common_type(types: Iterable[Type]) -> Type:
     """The one type that has all of these. Raises MixedError."""
     return reduce(unify, types, UNKNOWN)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from evaluation.languages.cases import Signature
 from evaluation.languages.javascript.language import JavaScript, write_doc_comment
+from evaluation.languages.types import Type
 
 _START = 'module._compile(({})(require("node:fs").readFileSync("answer.ts", "utf8")), "answer.ts");\n'
 
@@ -25,12 +26,17 @@ class TypeScript(JavaScript):
             *("interface_declaration", "type_alias_declaration", "enum_declaration", "ambient_declaration", "module"),
         ),
     )
+    PARAMETER, VOID = "{name}: {type}", "null"
+    HEAD = "function {name}({parameters}): {returns} {{\n"
     TO_SCRIPT = '(text) => require("node:module").stripTypeScriptTypes(text, { mode: "transform" })'
     """`transform` also knows what has an effect: enums, namespaces and parameter properties."""
 
-    def write_dict_type(self, key: str, item: str) -> str:
-        """The type of an object with such properties."""
-        return f"Record<{'number' if key == 'number' else 'string'}, {item}>"
+    def write_type(self, kind: Type) -> str:
+        """The type as a declaration writes it."""
+        if kind.name == "dict":
+            key = "number" if kind.parts[0].name in ("int", "float") else "string"
+            return f"Record<{key}, {self.write_type(kind.parts[1])}>"
+        return super().write_type(kind)
 
     def build_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of."""
@@ -39,11 +45,6 @@ class TypeScript(JavaScript):
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""
         return write_doc_comment(text) + self.write_head(signature)
-
-    def write_head(self, signature: Signature) -> str:
-        """The head of the function, opened."""
-        parameters = ", ".join(f"{each.name}: {self.write_type(each.type)}" for each in signature.parameters)
-        return f"function {signature.name}({parameters}): {self.write_type(signature.returns)} {{\n"
 
 
 LANGUAGE = TypeScript

@@ -45,7 +45,9 @@ class VariantRuns:
         """Run the tests with the original, then with each variant."""
         self._items = items
         self._globs = {item: dict(item.dtest.globs) for item in items if getattr(item, "dtest", None) is not None}
-        passed, cpu_s, wall_s = self._time_original()
+        cpu_start_s, wall_start_s = time.process_time(), time.monotonic()
+        passed = self._run_until_failure() is None
+        cpu_s, wall_s = time.process_time() - cpu_start_s, time.monotonic() - wall_start_s
         self._report({"original": passed})
         original = find_code(self._module, self._job["qualified"], self._job["line"])
         functions = [] if original is None else find_functions(original)
@@ -73,12 +75,6 @@ class VariantRuns:
             if in_time:
                 n_unkilled -= 1
                 self._report({"killed": number})
-
-    def _time_original(self) -> tuple[bool, float, float]:
-        """Whether the original passes all tests, and the seconds of CPU and of the clock that it took."""
-        cpu_start_s, wall_start_s = time.process_time(), time.monotonic()
-        passed = self._run_until_failure() is None
-        return passed, time.process_time() - cpu_start_s, time.monotonic() - wall_start_s
 
     def _run_until_failure(self) -> Any:
         """Run the tests; return the first that fails, None if none does."""

@@ -72,7 +72,10 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         report = _kill_job(child)
         if not wanted:
             return
-        left = (0, 0) if scratch is None else _clear(scratch)
+        left = (0, 0)
+        if scratch is not None:
+            left = int(scratch.has_been_used()), int(scratch.has_too_many_files())
+            scratch.empty()
         control.send(b'{"exit_code":%d,"cpu_s":%f,"memory_kib":%d,"wrote":%d,"too_many_files":%d}' % (*report, *left))
 
 
@@ -99,13 +102,6 @@ def _open_scratch(folder: str) -> Scratch | None:
         return None
     os.environ.update(dict.fromkeys(("TMPDIR", "HOME"), folder))
     return Scratch(folder)
-
-
-def _clear(scratch: Scratch) -> tuple[int, int]:
-    """Empty the scratch folder; return whether it was used, and whether it had too many files."""
-    facts = int(scratch.has_been_used()), int(scratch.has_too_many_files())
-    scratch.empty()
-    return facts
 
 
 def _import_compiled(names: list[str]) -> None:

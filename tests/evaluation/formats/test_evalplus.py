@@ -11,7 +11,8 @@ from evaluation import dataset_files
 from evaluation.dataset_process import parse_dataset_apart
 from evaluation.datasets import Dataset, DatasetError, LeftOutTask, Task
 from evaluation.grading import Grader
-from evaluation.sandbox import Limits, Sandbox, SandboxUnavailableError
+from evaluation.sandbox import Limits, Sandbox
+from tests.evaluation.sandboxes import sandbox_or_skip
 
 HUMANEVAL = dataset_files.load_bundled_dataset("humaneval")
 HUB_HEAD = """
@@ -312,8 +313,5 @@ def test_arguments_of_another_type_than_the_task_has_are_refused(number: int, ar
 
 def test_numpy_is_there_without_namespaces() -> None:
     (task,) = loaded(hub_form(HUMANEVAL.get_task("HumanEval/2"), [[3.5]], [0.5])).tasks
-    try:
-        sandbox = Sandbox.detect(only="landlock")
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    sandbox = sandbox_or_skip("landlock")
     assert Grader(sandbox).judge(task.build_program(task.canonical_solution), task).status == "passed"

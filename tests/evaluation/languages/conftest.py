@@ -5,8 +5,8 @@ import pytest
 from evaluation.grading import Grader
 from evaluation.languages import registry
 from evaluation.languages.base import ToolchainError
-from evaluation.sandbox import Sandbox, SandboxUnavailableError
-from tests.thorough import tiers
+from evaluation.sandbox import Sandbox
+from tests.evaluation.languages.corpus import LIMITS
 
 
 def toolchain_or_skip(name):
@@ -18,25 +18,16 @@ def toolchain_or_skip(name):
         pytest.skip(f"{language.label} is not tested: {error}; run `{language.toolchain.INSTALL}`")
 
 
-def sandbox_or_skip(only):
-    """The sandbox of a tier; the test is skipped where the tier does not work."""
-    try:
-        return Sandbox.detect(only=only)
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="session", params=tiers())
-def tier(request):
-    """A sandbox of each tier that works here."""
-    found = sandbox_or_skip(request.param)
-    yield found
-    found.close()
-
-
 @pytest.fixture(scope="session")
 def grader():
     """A grader in the best tier."""
     sandbox = Sandbox.detect()
     yield Grader(sandbox)
     sandbox.close()
+
+
+@pytest.fixture
+def judge(request):
+    """The verdict of a program in the best tier, in the LANGUAGE of the module."""
+    toolchain_or_skip(request.module.LANGUAGE)
+    return Grader(Sandbox.detect(), LIMITS).judge

@@ -25,3 +25,8 @@ def secret(language):
 def one(language):
     """The answer is 1, which a program gives that has reached what it should not."""
     return task_of(language, "f", {"a": "int"}, "int", [{"args": ["0"], "result": "1"}])
+
+
+def twice(language, n=3):
+    """Twice a number, with `n` cases."""
+    return task_of(language, "f", {"a": "int"}, "int", [{"args": [str(a)], "result": str(2 * a)} for a in range(n)])

@@ -76,10 +76,9 @@ ORACLES = [
 def test_an_oracle_passes_and_one_that_is_wrong_fails_at_its_case_alone(language, returns, parameters, cases, other):
     task = task_of(language.name, "f", parameters, returns, cases)
     wrong = task_of(language.name, "f", parameters, returns, [*cases[:-1], {"args": cases[-1]["args"], **other}])
-    toolchain = language.toolchain.find()
     for asked, statuses in ((task, {"passed"}), (wrong, {"wrong_answer", "exception"})):
         program = language.write_oracle(asked.signature, asked.cases)
-        judged = judging.run_cases(Sandbox.detect(), language, toolchain, program, task.signature, task.cases, LIMITS)
+        judged = judging.run_cases(Sandbox.detect(), language, program, task.signature, task.cases, LIMITS)
         assert judged.failure is None
         *others, last = [outcome.status for outcome in judged.outcomes]
         assert set(others) == {"passed"}

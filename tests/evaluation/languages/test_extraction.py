@@ -3,7 +3,7 @@
 import pytest
 
 from evaluation.datasets import Task
-from evaluation.extraction_base import TREE_VERSION
+from evaluation.extraction import TREE_VERSION
 from evaluation.extractor import Extractor
 from evaluation.prompting import build_prompt
 

@@ -2,25 +2,11 @@
 
 import pytest
 
-from evaluation.grading import Grader
-from evaluation.sandbox import Sandbox
-from tests.evaluation.languages.conftest import toolchain_or_skip
-from tests.evaluation.languages.corpus import LIMITS, task_of
+from tests.evaluation.languages.corpus import task_of, twice
 
 pytestmark = pytest.mark.slow
-CASES = [{"args": [str(n)], "result": str(2 * n)} for n in range(3)]
-TWICE = task_of("go", "f", {"a": "int"}, "int", CASES)
-
-
-@pytest.fixture(scope="module")
-def go():
-    return toolchain_or_skip("go")
-
-
-@pytest.fixture
-def judge(go):
-    """The verdict of a program in the best tier."""
-    return Grader(Sandbox.detect(), LIMITS).judge
+LANGUAGE = "go"
+TWICE = twice(LANGUAGE)
 
 
 def test_a_program_is_judged_with_and_without_package_and_main(judge):

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.datasets import Task
 from evaluation.descendants import adopt_orphans
 from evaluation.grading import Grader
-from evaluation.languages.cases import JsonCase, Parameter, Signature
-from evaluation.languages.types import Type
 from evaluation.sandbox import Limits
 from evaluation.verdicts import Status
-from tests.evaluation.languages.conftest import sandbox_or_skip, toolchain_or_skip
+from tests.evaluation.languages import corpus
+from tests.evaluation.languages.conftest import toolchain_or_skip
+from tests.evaluation.sandboxes import sandbox_or_skip
 from tests.integration.waiting import wait_for
 from tests.processes import list_own_processes
 from tests.thorough import thorough
@@ -23,11 +22,10 @@ CORPUS = Path(__file__).parent / "hostile"
 LIMITS = Limits(cpu_s=1, wall_s=1.5)
 SLACK_S = 3.0
 _HEAD = re.compile(r"^// ===== (\w+)\n", re.MULTILINE)
-INT = Type("int")
 PLACES = ("/tmp/bassline_js", "/tmp/mark", "/var/tmp/mark", "/dev/shm/mark", "/dev/shm/bassline_js")
 
 
-def corpus(file):
+def read_programs(file):
     """Programs by name; what stands before the first one precedes each."""
     shared, *parts = _HEAD.split((CORPUS / file).read_text("utf-8"))
     return {name: shared + text for name, text in zip(parts[::2], parts[1::2], strict=True)}
@@ -38,9 +36,8 @@ def right(n):
 
 
 def task_of(language):
-    cases = tuple(JsonCase((str(n),), str(right(n))) for n in (3, 1, 4))
-    signature = Signature("f", (Parameter("a", INT),), INT)
-    return Task("hostile/0", "", "f", "", "", language=language, signature=signature, cases=cases)
+    cases = [{"args": [str(n)], "result": str(right(n))} for n in (3, 1, 4)]
+    return corpus.task_of(language, "f", {"a": "int"}, "int", cases)
 
 
 FILES = {"javascript": "javascript.js", "typescript": "javascript.js"}
@@ -66,7 +63,7 @@ def orphans_stay():
 @pytest.mark.parametrize(("only", "language", "names"), RUNS)
 def test_no_hostile_program_passes_or_outlives_its_judgement(only, language, names, orphans_stay):
     toolchain, sandbox = toolchain_or_skip(language), sandbox_or_skip(only)
-    grader, task, programs = Grader(sandbox, LIMITS), task_of(language), corpus(FILES[language])
+    grader, task, programs = Grader(sandbox, LIMITS), task_of(language), read_programs(FILES[language])
     programs = {name: program for name, program in programs.items() if names.match(name)}
     verdicts, seen = {}, set()
     for position, verdict in grader.judge_many((program, task) for program in programs.values()):

@@ -8,8 +8,9 @@ import pytest
 
 from evaluation.grading import Grader
 from tests.evaluation.languages import hostile_cpp, hostile_go, hostile_java, hostile_rust
-from tests.evaluation.languages.conftest import sandbox_or_skip, toolchain_or_skip
+from tests.evaluation.languages.conftest import toolchain_or_skip
 from tests.evaluation.languages.corpus import SHORT, one, secret
+from tests.evaluation.sandboxes import sandbox_or_skip
 from tests.thorough import thorough
 
 pytestmark = pytest.mark.slow

@@ -2,20 +2,11 @@
 
 import pytest
 
-from evaluation.grading import Grader
-from evaluation.sandbox import Sandbox
-from tests.evaluation.languages.conftest import toolchain_or_skip
-from tests.evaluation.languages.corpus import LIMITS, task_of
+from tests.evaluation.languages.corpus import twice
 
 pytestmark = pytest.mark.slow
-TWICE = task_of("java", "f", {"a": "int"}, "int", [{"args": [str(n)], "result": str(2 * n)} for n in range(3)])
-
-
-@pytest.fixture
-def judge():
-    """The verdict of a program in the best tier."""
-    toolchain_or_skip("java")
-    return Grader(Sandbox.detect(), LIMITS).judge
+LANGUAGE = "java"
+TWICE = twice(LANGUAGE)
 
 
 PLACES = {

@@ -2,41 +2,29 @@
 
 import pytest
 
-from evaluation.datasets import Task
 from evaluation.grading import Grader
 from evaluation.languages import judging, registry
-from evaluation.languages.cases import read_cases, read_signature
 from tests.evaluation.languages.conftest import toolchain_or_skip
-from tests.evaluation.languages.corpus import LIMITS, SHORT
+from tests.evaluation.languages.corpus import LIMITS, SHORT, task_of, twice
 
-
-def task_of(signature, cases, language="javascript"):
-    name, parameters, returns = signature
-    rows = [{"name": name, "type": kind} for name, kind in parameters.items()]
-    read = read_signature({"name": name, "parameters": rows, "returns": returns})
-    return Task("t/0", "", name, "", "", language=language, signature=read, cases=read_cases(cases, read))
-
-
-TWICE = task_of(("f", {"a": "int"}, "int"), [{"args": [str(n)], "result": str(2 * n)} for n in range(4)])
-
-
-ONCE = task_of(("f", {"a": "int"}, "int"), [{"args": ["1"], "result": "2"}])
+TWICE = twice("javascript", 4)
+ONCE = task_of("javascript", "f", {"a": "int"}, "int", [{"args": ["1"], "result": "2"}])
 
 
 def outcomes(sandbox, program, task=TWICE, limits=LIMITS):
+    toolchain_or_skip(task.language)
     language = registry.load_language(task.language)
-    toolchain = toolchain_or_skip(task.language)
-    judged = judging.run_cases(sandbox, language, toolchain, program, task.signature, task.cases, limits)
+    judged = judging.run_cases(sandbox, language, program, task.signature, task.cases, limits)
     return judged.failure or [outcome.status for outcome in judged.outcomes]
 
 
-def test_every_case_is_judged_and_one_that_crashes_costs_itself_alone(tier):
+def test_every_case_is_judged_and_one_that_crashes_costs_itself_alone(sandbox):
     program = "function f(a) { if (a === 1) process.exit(0); if (a === 2) throw Error('no'); return 2 * a; }"
-    assert outcomes(tier, program) == ["passed", "crashed", "exception", "passed"]
+    assert outcomes(sandbox, program) == ["passed", "crashed", "exception", "passed"]
 
 
-def test_a_program_that_crashes_at_every_case_is_started_four_times(tier):
-    assert outcomes(tier, "function f(a) { process.kill(process.pid, 'SIGKILL'); }") == ["crashed"] * 4
+def test_a_program_that_crashes_at_every_case_is_started_four_times(sandbox):
+    assert outcomes(sandbox, "function f(a) { process.kill(process.pid, 'SIGKILL'); }") == ["crashed"] * 4
 
 
 FRAMES = {
@@ -63,17 +51,17 @@ def test_printing_is_not_answering(grader):
     assert outcomes(grader._sandbox, program) == ["passed"] * 4
 
 
-def test_a_program_that_prints_much_is_judged_by_its_answers(tier):
+def test_a_program_that_prints_much_is_judged_by_its_answers(sandbox):
     program = "function f(a) { console.log('x'.repeat(70000)); console.error('x'.repeat(70000)); return 2 * a; }"
-    assert outcomes(tier, program) == ["passed"] * 4
+    assert outcomes(sandbox, program) == ["passed"] * 4
 
 
-def test_time_memory_and_output_are_limited(tier):
-    assert outcomes(tier, "function f(a) { for (;;); }", ONCE, SHORT) == ["timeout"]
+def test_time_memory_and_output_are_limited(sandbox):
+    assert outcomes(sandbox, "function f(a) { for (;;); }", ONCE, SHORT) == ["timeout"]
     eager = "function f(a) { const x = []; for (;;) x.push(Buffer.alloc(2**22, 1)); }"
-    assert outcomes(tier, eager, ONCE) == ["memory"]
+    assert outcomes(sandbox, eager, ONCE) == ["memory"]
     # Node keeps what the pipe does not take at once.
-    flood = outcomes(tier, "function f(a) { for (;;) console.log('x'.repeat(999)); }", ONCE)
+    flood = outcomes(sandbox, "function f(a) { for (;;) console.log('x'.repeat(999)); }", ONCE)
     assert flood[0] in ("output_limit", "memory")
 
 
@@ -94,7 +82,10 @@ def test_what_is_not_javascript_is_a_syntax_error_and_what_raises_while_loading_
 
 
 EVERY = task_of(
-    ("f", {"a": "dict[str, list[int]]", "b": "optional[float]", "c": "tuple[bool, str]"}, "dict[int, optional[float]]"),
+    "javascript",
+    "f",
+    {"a": "dict[str, list[int]]", "b": "optional[float]", "c": "tuple[bool, str]"},
+    "dict[int, optional[float]]",
     [
         {"args": [[["x", ["1", "2"]]], "nan", [True, "é"]], "result": [["1", "nan"], ["2", None]]},
         {"args": [[["__proto__", []]], None, [False, ""]], "result": []},
@@ -114,14 +105,14 @@ def test_values_of_every_type_cross_both_ways(grader):
 
 def test_an_expected_exception_is_any_exception(grader):
     toolchain_or_skip("javascript")
-    task = task_of(("f", {"a": "int"}, "int"), [{"args": ["0"], "raises": "ValueError"}])
+    task = task_of("javascript", "f", {"a": "int"}, "int", [{"args": ["0"], "raises": "ValueError"}])
     assert grader.judge("function f(a) { throw new RangeError('no'); }", task).status == "passed"
     assert grader.judge("function f(a) { return 0; }", task).status == "wrong_answer"
 
 
 def test_typescript_runs_without_its_types(grader):
     toolchain_or_skip("typescript")
-    task = task_of(("f", {"a": "int"}, "int"), [{"args": ["2"], "result": "4"}], "typescript")
+    task = task_of("typescript", "f", {"a": "int"}, "int", [{"args": ["2"], "result": "4"}])
     program = "enum Factor { Two = 2 }\nconst f = <T extends number>(a: T): string => (a * Factor.Two) as any;"
     assert grader.judge(program, task).status == "passed"
     assert grader.judge("const f = (a: number => a", task).status == "syntax_error"

@@ -2,24 +2,14 @@
 
 import pytest
 
-from evaluation.grading import Grader
 from evaluation.languages import registry
 from evaluation.languages.base import UnsupportedError
 from evaluation.languages.types import parse_type
-from evaluation.sandbox import Sandbox
-from tests.evaluation.languages.conftest import toolchain_or_skip
-from tests.evaluation.languages.corpus import LIMITS, task_of
+from tests.evaluation.languages.corpus import task_of, twice
 
-CASES = [{"args": [str(n)], "result": str(2 * n)} for n in range(3)]
-TWICE = task_of("rust", "f", {"a": "int"}, "int", CASES)
+LANGUAGE = "rust"
+TWICE = twice(LANGUAGE)
 RUST = registry.load_language("rust")
-
-
-@pytest.fixture
-def judge():
-    """The verdict of a program in the best tier."""
-    toolchain_or_skip("rust")
-    return Grader(Sandbox.detect(), LIMITS).judge
 
 
 def test_types_and_literals_are_written_as_the_language_does():

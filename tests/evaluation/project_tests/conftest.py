@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from evaluation.sandbox import Sandbox
-from tests.evaluation.project_tests.projects import Packed
+from tests.evaluation.project_tests.projects import Pack, Packed
 
 SHOP = {
     "shop.py": '''
@@ -84,6 +85,19 @@ GROSS = ("tests/test_shop.py::GrossTests::test_gross", "tests/test_shop.py::Gros
 @pytest.fixture(scope="session")
 def sandbox() -> Sandbox:
     return Sandbox.detect()
+
+
+@pytest.fixture
+def pack(sandbox: Sandbox) -> Iterator[Pack]:
+    """Makes a project of files and of the names of packages, which is closed after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def build(files: Mapping[str, str], *packages: str, other: Sandbox | None = None) -> Packed:
+            packed = Packed(files, other or sandbox, *packages)
+            stack.callback(packed.judge.close)
+            return packed
+
+        yield build
 
 
 @pytest.fixture(scope="session")

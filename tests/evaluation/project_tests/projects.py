@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +35,9 @@ class Packed:
     def spec(self, file: str, qualified: str, *tests: str) -> ProjectTests:
         line = next(node.lineno for name, node in iterate_functions(self.files[file]) if name == qualified)
         return ProjectTests(self.project, self.installed, file, qualified, line, tests)
+
+
+Pack = Callable[..., Packed]
 
 
 @cache

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from evaluation.project_tests.running import LIMITS
-from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Status
 from tests.evaluation.project_tests.conftest import TOTAL
-from tests.evaluation.project_tests.projects import Packed
+from tests.evaluation.project_tests.projects import Pack, Packed
 
 QUICK = replace(LIMITS, cpu_s=2, wall_s=4.0)
 FOLDER = Path(__file__).parents[1]
@@ -110,21 +109,18 @@ def corpus(right: bool = False) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 @pytest.mark.thorough
-def test_no_program_of_the_hostile_corpora_passes(sandbox: Sandbox) -> None:
+def test_no_program_of_the_hostile_corpora_passes(pack: Pack) -> None:
     programs = list(corpus())
     files = {}
     for name, prompt, entry, test, _program in programs:
         files[f"m_{name}.py"] = f"{prompt.rstrip()}\n    raise NotImplementedError\n"
         imports = f"from m_{name} import *\nfrom m_{name} import {entry}\n"
         files[f"test_{name}.py"] = f"{imports}{test}\ndef test_it():\n    check({entry})\n"
-    packed = Packed(files, sandbox)
+    packed = pack(files)
     passed = []
-    try:
-        for name, _prompt, entry, _test, program in programs:
-            spec = packed.spec(f"m_{name}.py", entry, f"test_{name}.py::test_it")
-            if packed.judge.judge(program, spec).status == Status.PASSED:
-                passed.append(name)
-    finally:
-        packed.judge.close()
+    for name, _prompt, entry, _test, program in programs:
+        spec = packed.spec(f"m_{name}.py", entry, f"test_{name}.py::test_it")
+        if packed.judge.judge(program, spec).status == Status.PASSED:
+            passed.append(name)
     assert len(programs) > 60
     assert passed == []

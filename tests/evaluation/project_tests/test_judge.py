@@ -11,13 +11,13 @@ from evaluation.project_tests import archive
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
 from evaluation.project_tests.spec import ProjectTests
-from evaluation.sandbox import Sandbox, SandboxUnavailableError
+from evaluation.sandbox import Sandbox
 from evaluation.sandbox.packages import hash_files
 from evaluation.sandbox.supervisor import stop_jobs_on
-from evaluation.sandbox.zygotes import Zygote
 from evaluation.verdicts import Status, Trust
 from tests.evaluation.project_tests.conftest import GROSS, SHOP, TOTAL
-from tests.evaluation.project_tests.projects import Packed
+from tests.evaluation.project_tests.projects import Pack, Packed
+from tests.evaluation.sandboxes import sandbox_or_skip
 
 HEAD = "class Basket:\n    def total(self, shipping=0.0):\n"
 
@@ -109,7 +109,7 @@ def test_files_that_are_not_there_are_a_lasting_fault_with_the_remedy(shop: Pack
     assert "datasets from-code" in result.detail
 
 
-def test_hypothesis_draws_the_same_inputs_each_time(sandbox: Sandbox) -> None:
+def test_hypothesis_draws_the_same_inputs_each_time(pack: Pack) -> None:
     files = {
         "m.py": "def double(x):\n    return 2 * x\n",
         "conftest.py": "from hypothesis import settings\nsettings.register_profile('p', max_examples=5000)\n"
@@ -118,30 +118,21 @@ def test_hypothesis_draws_the_same_inputs_each_time(sandbox: Sandbox) -> None:
         "@given(strategies.integers())\ndef test_double(x):\n    assert m.double(x) == x + x\n\n"
         "def test_profile():\n    assert settings.default.derandomize and settings.default.deadline is None\n",
     }
-    packed = Packed(files, sandbox, "hypothesis", "sortedcontainers")
+    packed = pack(files, "hypothesis", "sortedcontainers")
     spec = packed.spec("m.py", "double", "test_m.py::test_double", "test_m.py::test_profile")
-    try:
-        right = packed.judge.judge("def double(x):\n    return x + x\n", spec)
-        wrong = packed.judge.judge("def double(x):\n    return x\n", spec)
-    finally:
-        packed.judge.close()
+    right = packed.judge.judge("def double(x):\n    return x + x\n", spec)
+    wrong = packed.judge.judge("def double(x):\n    return x\n", spec)
 
     assert (right.status, right.detail) == (Status.PASSED, "")
     assert wrong.status == Status.WRONG_ANSWER
 
 
-def test_without_namespaces_the_packages_are_not_run_before_the_process_is_confined() -> None:
-    try:
-        sandbox = Sandbox.detect(only="landlock")
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    packed = Packed(SHOP, sandbox)
+def test_without_namespaces_the_packages_are_not_run_before_the_process_is_confined(pack: Pack) -> None:
+    sandbox = sandbox_or_skip("landlock")
+    packed = pack(SHOP, other=sandbox)
     spec = packed.spec("shop.py", "Basket.total", *TOTAL)
-    try:
-        right = packed.judge.judge(HEAD + "        return round(gross(sum(self.prices)) + shipping, 2)\n", spec)
-        wrong = packed.judge.judge(HEAD + "        return 0\n", spec)
-    finally:
-        packed.judge.close()
+    right = packed.judge.judge(HEAD + "        return round(gross(sum(self.prices)) + shipping, 2)\n", spec)
+    wrong = packed.judge.judge(HEAD + "        return 0\n", spec)
 
     assert (right.status, right.detail) == (Status.PASSED, "")
     assert wrong.status == Status.WRONG_ANSWER
@@ -157,8 +148,8 @@ DOUBLED = '''def double(x):
 '''
 
 
-def test_doctests_judge_and_no_answer_can_change_them(sandbox: Sandbox) -> None:
-    packed = Packed({"m.py": DOUBLED}, sandbox)
+def test_doctests_judge_and_no_answer_can_change_them(pack: Pack) -> None:
+    packed = pack({"m.py": DOUBLED})
     spec = replace(packed.spec("m.py", "double", "m.py::m.double"), options=("--doctest-modules",))
     wrong = "def double(x):\n    return 3 * x\n"
     programs = {
@@ -176,14 +167,11 @@ def test_doctests_judge_and_no_answer_can_change_them(sandbox: Sandbox) -> None:
         ),
     }
     patched = DOUBLED.replace("2 * x", "3 * x") + "import doctest\ndoctest.DocTestRunner.run = lambda *_, **__: None\n"
-    try:
-        for program, (status, said) in programs.items():
-            result = packed.judge.judge(program, spec)
-            assert result.status == status, program
-            assert said in result.detail
-        assert packed.judge.run(patched, spec, spec.tests).result.status == Status.FORGED
-    finally:
-        packed.judge.close()
+    for program, (status, said) in programs.items():
+        result = packed.judge.judge(program, spec)
+        assert result.status == status, program
+        assert said in result.detail
+    assert packed.judge.run(patched, spec, spec.tests).result.status == Status.FORGED
 
 
 ENDINGS: dict[str, tuple[dict[str, str], str]] = {
@@ -214,63 +202,49 @@ ENDINGS: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("case", ENDINGS)
-def test_where_not_all_tests_ran_the_cause_is_named(sandbox: Sandbox, case: str) -> None:
+def test_where_not_all_tests_ran_the_cause_is_named(pack: Pack, case: str) -> None:
     files, said = ENDINGS[case]
-    packed = Packed({"m.py": "def f():\n    pass\n", "test_m.py": "def test_a(): pass\n", **files}, sandbox)
+    packed = pack({"m.py": "def f():\n    pass\n", "test_m.py": "def test_a(): pass\n", **files})
     spec = packed.spec("m.py", "f", "test_m.py::test_a")
-    try:
-        result = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
-    finally:
-        packed.judge.close()
+    result = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
 
     assert result.status == Status.CRASHED
     assert said in result.detail
 
 
-def test_tracebacks_and_inspect_show_the_lines_of_the_answer(sandbox: Sandbox) -> None:
+def test_tracebacks_and_inspect_show_the_lines_of_the_answer(pack: Pack) -> None:
     module = "def f(x):\n    return x\n\n\ndef fail():\n    raise ValueError('no')  # here\n"
     test = (
         "import inspect, traceback\nimport m\n\ndef test_a():\n    try:\n        m.fail()\n"
         "    except ValueError:\n        assert '# here' in traceback.format_exc()\n"
         "    assert '# here' in inspect.getsource(m.fail)\n    assert m.f(1) == 1\n"
     )
-    packed = Packed({"m.py": module, "test_m.py": test}, sandbox)
-    try:
-        longer = "def f(x):\n    y = x\n    if y:\n        pass\n    return y\n"
-        result = packed.judge.judge(longer, packed.spec("m.py", "f", "test_m.py::test_a"))
-    finally:
-        packed.judge.close()
+    packed = pack({"m.py": module, "test_m.py": test})
+    longer = "def f(x):\n    y = x\n    if y:\n        pass\n    return y\n"
+    result = packed.judge.judge(longer, packed.spec("m.py", "f", "test_m.py::test_a"))
 
     assert (result.status, result.detail) == (Status.PASSED, "")
 
 
-def test_options_of_plugins_that_are_not_there_are_left_out_and_variables_are_set(sandbox: Sandbox) -> None:
+def test_options_of_plugins_that_are_not_there_are_left_out_and_variables_are_set(pack: Pack) -> None:
     test = "import os\n\ndef test_a():\n    assert os.environ['SECRET'] == 'x=y'\n"
-    packed = Packed({"m.py": "def f():\n    pass\n", "test_m.py": test, "own.py": "LOADED = True\n"}, sandbox)
+    packed = pack({"m.py": "def f():\n    pass\n", "test_m.py": test, "own.py": "LOADED = True\n"})
     options = ("--asyncio-mode", "auto", "-p", "nowhere", "-p", "own", "-p", "no:doctest", "--import-mode", "importlib")
     spec = replace(packed.spec("m.py", "f", "test_m.py::test_a"), options=options, environment={"SECRET": "x=y"})
-    try:
-        result = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
-    finally:
-        packed.judge.close()
+    result = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
 
     assert (result.status, result.detail) == (Status.PASSED, "")
 
 
-def test_a_variable_whose_value_is_not_stored_comes_from_the_judge(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_whose_value_is_not_stored_comes_from_the_judge(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
     test = "import os\n\ndef test_a():\n    assert os.environ['SECRET_OF_TESTS'] == 'x'\n"
-    packed = Packed({"m.py": "def f():\n    pass\n", "test_m.py": test}, sandbox)
+    packed = pack({"m.py": "def f():\n    pass\n", "test_m.py": test})
     spec = replace(packed.spec("m.py", "f", "test_m.py::test_a"), environment={"SECRET_OF_TESTS": None})
     assert ProjectTests.from_json(spec.to_json()) == spec
     monkeypatch.setenv("SECRET_OF_TESTS", "of the worker, which no dataset may read")
-    try:
-        without = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
-        monkeypatch.setenv("BASSLINE_TESTS_SECRET_OF_TESTS", "x")
-        result = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
-    finally:
-        packed.judge.close()
+    without = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
+    monkeypatch.setenv("BASSLINE_TESTS_SECRET_OF_TESTS", "x")
+    result = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
 
     assert (without.status, without.lasting) == (Status.SANDBOX_ERROR, True)
     assert "set BASSLINE_TESTS_SECRET_OF_TESTS where Bassline judges" in without.detail
@@ -301,11 +275,10 @@ def test_a_zygote_that_is_in_use_when_its_project_is_dropped_ends_after_its_job(
     spec = shop.spec("shop.py", "Basket.total", *TOTAL)
     project = ProjectJudge(shop.judge.sandbox, shop.judge.archives)._load_project(spec)
 
-    def drop(zygote: Zygote) -> Zygote:
+    with project.borrow_slot() as zygote:
         project.close()
-        return zygote
 
-    assert project.run(drop)._process.poll() is not None
+    assert zygote._process.poll() is not None
 
 
 @pytest.mark.parametrize(
@@ -321,10 +294,10 @@ def test_an_answer_that_reaches_its_process_by_any_name_of_a_module_is_forged(sh
     assert shop.judge.judge(program, shop.spec("shop.py", "Basket.total", *TOTAL)).status == Status.FORGED
 
 
-def test_a_stop_ends_the_start_of_the_processes_that_import_a_projects_packages(sandbox: Sandbox) -> None:
+def test_a_stop_ends_the_start_of_the_processes_that_import_a_projects_packages(pack: Pack, sandbox: Sandbox) -> None:
     if not sandbox.tier.namespaces:
         pytest.skip("packages are imported ahead only where namespaces confine that")
-    packed = Packed(SHOP, sandbox)
+    packed = pack(SHOP)
     slow = {**archive.unpack(packed.archives[packed.installed], packed.installed), "slow.py": b"while True: pass"}
     installed = hash_files(slow)
     packed.archives[installed] = archive.pack(slow)
@@ -333,5 +306,4 @@ def test_a_stop_ends_the_start_of_the_processes_that_import_a_projects_packages(
     stop.set()
     with stop_jobs_on(stop):
         result = packed.judge.run(SHOP["shop.py"], spec, GROSS).result
-    packed.judge.close()
     assert (result.status, result.detail) == (Status.SANDBOX_ERROR, "no process for the tests: its start was stopped")

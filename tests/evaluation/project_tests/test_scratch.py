@@ -10,10 +10,11 @@ import pytest
 
 from evaluation.project_tests.running import LIMITS, SuiteOutcomes
 from evaluation.project_tests.spec import ProjectTests
-from evaluation.sandbox import Sandbox, SandboxUnavailableError
+from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Status
 from tests.evaluation.project_tests.conftest import SHOP, TOTAL
 from tests.evaluation.project_tests.projects import Packed
+from tests.evaluation.sandboxes import sandbox_or_skip
 
 MODULE = "def double(x):\n    return 2 * x\n"
 TESTS = """
@@ -156,10 +157,7 @@ def test_the_number_of_files_is_limited(run: Run) -> None:
 
 
 def test_where_no_folder_can_be_given_the_sandbox_says_so_and_blames_no_answer() -> None:
-    try:
-        sandbox = Sandbox.detect(only="landlock")
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    sandbox = sandbox_or_skip("landlock")
     packed = Packed(SHOP, sandbox)
     spec: ProjectTests = replace(packed.spec("shop.py", "Basket.total", *TOTAL), writes=True)
 

@@ -7,7 +7,7 @@ import pytest
 from evaluation.project_tests.running import LIMITS
 from evaluation.sandbox import Sandbox
 from tests.evaluation.project_tests.conftest import GROSS, SHOP, TOTAL
-from tests.evaluation.project_tests.projects import Packed
+from tests.evaluation.project_tests.projects import Pack, Packed
 
 TOTAL_HEAD = "class Basket:\n def total(self, shipping=0.0):\n"
 COUNTER = {
@@ -117,17 +117,12 @@ def test_methods_that_use_super_are_exchanged_by_those_that_do_not(counter: Pack
     assert killed(counter, "counter.py", "Counter.name", tests, f"{head}  pass\n", f"{head}  return 'a'\n") == {0, 1}
 
 
-def test_examples_in_docstrings_keep_their_names(sandbox: Sandbox) -> None:
-    packed = Packed(
-        {"twice.py": 'def twice(x):\n    """\n    >>> twice(2)\n    4\n    """\n    return x + x\n'}, sandbox
-    )
+def test_examples_in_docstrings_keep_their_names(pack: Pack) -> None:
+    packed = pack({"twice.py": 'def twice(x):\n    """\n    >>> twice(2)\n    4\n    """\n    return x + x\n'})
     spec = packed.spec("twice.py", "twice", "twice.py::twice.twice")
     spec = type(spec).from_json({**spec.to_json(), "options": ["--doctest-modules"]})
     variants = [f"def twice(x):\n return {text}\n" for text in ("0", "x", "2 * x", "None")]
-    try:
-        found = packed.judge.find_killed_variants(packed.files["twice.py"], spec, spec.tests, variants, LIMITS)
-    finally:
-        packed.judge.close()
+    found = packed.judge.find_killed_variants(packed.files["twice.py"], spec, spec.tests, variants, LIMITS)
 
     assert found.original_passed
     assert found.killed == {0, 1, 3}

@@ -9,12 +9,11 @@ import pytest
 from evaluation.sandbox import (
     Limits,
     PackagesError,
-    Sandbox,
     SandboxJob,
-    SandboxUnavailableError,
     packages,
     stage_packages,
 )
+from tests.evaluation.sandboxes import sandbox_or_skip
 from tests.thorough import tiers
 
 LIMITS = Limits(cpu_s=2, wall_s=8.0)
@@ -25,10 +24,7 @@ JOB = SandboxJob(PROGRAM, "newer", "", TEST)
 
 @pytest.fixture(scope="module", params=tiers())
 def equipped(request):
-    try:
-        found = Sandbox.detect(only=request.param, packages=stage_packages(("packaging",)))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    found = sandbox_or_skip(request.param, packages=stage_packages(("packaging",)))
     yield found
     found.close()
 

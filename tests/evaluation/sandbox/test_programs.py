@@ -13,10 +13,10 @@ from evaluation.sandbox import (
     ProgramEndedError,
     RunningProgram,
     Sandbox,
-    SandboxUnavailableError,
     Tools,
 )
 from evaluation.sandbox.programs import ProgramSlot
+from tests.evaluation.sandboxes import sandbox_or_skip
 
 LIMITS = Limits(cpu_s=1, wall_s=3.0)
 ECHO = "import os\nfor line in os.fdopen(3): os.write(4, line.upper().encode())\n"
@@ -24,17 +24,14 @@ ECHO = "import os\nfor line in os.fdopen(3): os.write(4, line.upper().encode())\
 
 @pytest.fixture(params=["bwrap", "landlock"])
 def sandbox(request):
-    try:
-        found = Sandbox.detect(only=request.param)
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    found = sandbox_or_skip(request.param)
     yield found
     found.close()
 
 
 @pytest.fixture
 def tools(sandbox):
-    python = sandbox._python
+    python = sandbox.python
     command = (python.executable, *python.build_flags())
     compiler = Command((*command, "compiler.py"), (("WHERE", "{folder}"),))
     limits = Limits(cpu_s=2, wall_s=5.0, threads=64)

@@ -52,7 +52,7 @@ def test_every_probe_is_blocked(sandbox):
 def test_an_open_probe_refuses_the_tier_by_name():
     """Here Landlock is told to let everything be read, and the self-test has to see it."""
     python = interpreter.find_interpreter()
-    bare = Sandbox(Tier("landlock", landlock_required=True), replace(python, trees=("/",), hidden=()))
+    bare = Sandbox(Tier("landlock", landlock_required=True), replace(python, system_trees=("/",), hidden=()))
     try:
         reasons = bare.verify()
         assert reasons
