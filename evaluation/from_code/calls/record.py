@@ -115,11 +115,7 @@ def record_calls(  # noqa: PLR0913 (each says how the tests run)
     def report_elapsed(_of_command: float) -> None:
         on_second(time.monotonic() - started)
 
-    plan = {
-        "targets": _list_targets(project, functions),
-        "functions": _list_functions(project, functions),
-        "quiet_s": quiet_s,
-    }
+    plan = {"functions": _list_functions(project, functions), "quiet_s": quiet_s}
     with contextlib.ExitStack() as stack:
         runner: CommandRunner = run_command
         inside: Path | None = None
@@ -190,24 +186,13 @@ def _list_local_paths(project: Project) -> list[str]:
     return [json.dumps(folder)[1:-1] for folder in sorted(folders)]
 
 
-def _list_targets(
-    project: Project, functions: Sequence[ProjectFunction]
-) -> dict[str, list[tuple[str, int, str, bool]]]:
-    targets: dict[str, list[tuple[str, int, str, bool]]] = {}
-    for function in functions:
-        if not function.reason:
-            path = os.path.realpath(project.root / function.module.path)
-            node = function.node
-            targets.setdefault(path, []).append((node.name, node.lineno, function.key, function.is_generator))
-    return targets
-
-
-def _list_functions(project: Project, functions: Sequence[ProjectFunction]) -> dict[str, list[tuple[int, str]]]:
-    """(line, key) of every function, also of those that recorded calls cannot judge, by the path of its file."""
-    every: dict[str, list[tuple[int, str]]] = {}
+def _list_functions(project: Project, functions: Sequence[ProjectFunction]) -> dict[str, list[tuple[int, str, str]]]:
+    """(line, key, what is recorded) of every function by the path of its file: its inputs, its calls or nothing."""
+    every: dict[str, list[tuple[int, str, str]]] = {}
     for function in functions:
         path = os.path.realpath(project.root / function.module.path)
-        every.setdefault(path, []).append((function.node.lineno, function.key))
+        how = "" if function.reason else "inputs" if function.is_generator else "calls"
+        every.setdefault(path, []).append((function.node.lineno, function.key, how))
     return every
 
 
@@ -216,7 +201,7 @@ def _write_hooks(folder: Path) -> Path:
     hooks = folder / "hooks"
     package = hooks / "bassline_recording"
     package.mkdir(parents=True)
-    for name in ("__init__", "objects", "values", "calls", "seen", "seeds", "hook", "time_limit"):
+    for name in ("__init__", "objects", "values", "calls", "seen", "hook", "time_limit"):
         shutil.copyfile(_SOURCE / f"{name}.py", package / f"{name}.py")
     shutil.copyfile(_SOURCE / "sitecustomize.py", hooks / "sitecustomize.py")
     run = folder / "run"
