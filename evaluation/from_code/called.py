@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from evaluation.from_code.calls.literals import format_arguments, format_for_reader
+from evaluation.from_code.calls.literals import format_arguments, format_literal
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
 from evaluation.from_code.calls.volatile import is_volatile
@@ -114,4 +114,4 @@ def _format_call(name: str, call: RecordedCall) -> str:
     given = format_arguments(call.call)
     if "." in name and args and isinstance(args[0], OpaqueObject):
         given[0] = f"<{name.rpartition('.')[0]} ...>"
-    return f"{name}({', '.join(given)}) returns {format_for_reader(values.read_plain(call.returned or 'null'))}"
+    return f"{name}({', '.join(given)}) returns {format_literal(values.read_plain(call.returned or 'null'))}"

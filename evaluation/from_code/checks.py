@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from evaluation.datasets import Task
@@ -22,7 +21,7 @@ from evaluation.from_code.calls.observe import (
     run_variants_on_cases,
 )
 from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
-from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES, Mutant
+from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.oversights import UNCLEAR
 from evaluation.from_code.placing.module_runner import MAX_MESSAGE
 from evaluation.from_code.placing.steps import CHANCE
@@ -227,12 +226,8 @@ def find_noticing_cases_of_variants(
         else:
             cache.store(request, answer)
     alone = [request for request in requests if request.source in program.needs_own_process]
-    list_alone = partial(_list_noticed_alone, sandbox, program, cases)
-    limits = replace(SINGLE_VARIANT_LIMITS, memory_bytes=MUTANT_MEMORY_BYTES)
-    if alone and list_alone(Variant(program.definition, tuple(range(len(cases)))), limits):
-        limits = SINGLE_VARIANT_LIMITS  # the original needs more memory
     for request in alone:
-        cache.store(request, list_alone(request, limits))
+        cache.store(request, _list_noticed_alone(sandbox, program, cases, request))
     return [cache.list_noticing(variant) for variant in variants]
 
 
@@ -273,13 +268,13 @@ def _merge_requests(variants: Iterable[Variant]) -> list[Variant]:
 
 
 def _list_noticed_alone(
-    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], variant: Variant, limits: Limits
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], variant: Variant
 ) -> list[int]:
     """The numbers of the cases that notice a variant, tried in processes of its own."""
     tried = [cases[number] for number in variant.numbers]
     try:
         placed = replace(program, definition=variant.source)
-        outcomes = observe_each(sandbox, placed, [case.call for case in tried], limits).outcomes
+        outcomes = observe_each(sandbox, placed, [case.call for case in tried], SINGLE_VARIANT_LIMITS).outcomes
     except UnobservableError:
         return list(variant.numbers)
     return [

@@ -22,8 +22,6 @@ from evaluation.from_code.oversights import (
 )
 from evaluation.source import FunctionNode, find_compile_error, list_arguments, unparse
 
-MUTANT_MEMORY_BYTES = 128 * 2**20
-"""Address space of mutants where the original needs no more: an endless one takes all that it gets."""
 _SIMPLE = ast.Constant | ast.Name | ast.Attribute
 _IDENTITY = (ast.Is, ast.IsNot)
 """What is compared with these stays: the identity of a number or text says nothing."""

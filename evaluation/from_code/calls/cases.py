@@ -9,7 +9,6 @@ from typing import Any
 
 from evaluation.from_code.calls.literals import (
     format_arguments,
-    format_for_reader,
     format_literal,
     has_mutable_argument,
     needs_same,
@@ -200,7 +199,7 @@ def format_case(case: Case, name: str, limit: int = SHOWN_CHARS) -> str:
     if case.outcome.raised:
         text = f"{call} raises {case.outcome.raised[0]}"
     else:
-        result = format_for_reader(values.read_plain(case.outcome.returned or "null"))
+        result = format_literal(values.read_plain(case.outcome.returned or "null"))
         text = f"{call} {'yields the items of' if case.outcome.iterates else 'returns'} {result}"
         if case.outcome.after is not None:
             text += f" and changes its arguments to ({', '.join(format_arguments(case.outcome.after))})"

@@ -18,7 +18,7 @@ from typing import Any
 
 from evaluation.from_code.calls.commands import run_command
 from evaluation.from_code.calls.confined import Confinement, open_slot, run_confined
-from evaluation.from_code.calls.recorded import RecordedCall, read_digests, read_recorded_calls
+from evaluation.from_code.calls.recorded import RecordedCalls, read_digests, read_recorded_calls
 from evaluation.from_code.project_tests.covering import CallsByTest, read_calls_by_test
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.recording import calls as recording_calls
@@ -45,18 +45,13 @@ CommandRunner = Callable[[Sequence[str], Path, dict[str, str], float, Callable[[
 
 
 @dataclass
-class Recording:
+class Recording(RecordedCalls):
     """What was recorded while the tests ran, and how the tests ended."""
 
-    calls: dict[str, list[RecordedCall]] = field(default_factory=dict)  # by function key
-    # types of results that are not plain data, by function key
-    refused: dict[str, list[str]] = field(default_factory=dict)
     # of the first command that failed, else of the last one; None if it was ended at the time limit
     exit_code: int | None = 0
     output: str = ""  # of the same command
     seconds: float = 0.0
-    # for files of the recorder that were not read in full: the reason, by name
-    unread: dict[str, str] = field(default_factory=dict)
     covering: CallsByTest = field(default_factory=CallsByTest)
 
     @property
