@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from evaluation.from_code.source.ignored import IgnoreRules
-from evaluation.from_code.source.secret_names import looks_secret
+from evaluation.from_code.source.ignored import IgnoreRules, looks_secret
 
 _TESTS = frozenset(("test", "tests"))
 _NOT_IMPORTED = frozenset(

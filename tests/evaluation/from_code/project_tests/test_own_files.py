@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from evaluation.from_code.project_tests.own_files import IGNORED, SECRET, OwnFiles, list_own_files
+from evaluation.from_code.source.ignored import looks_secret
 from evaluation.from_code.source.project import open_project
-from evaluation.from_code.source.secret_names import looks_secret
 
 FILES = {
     ".gitignore": "secrets.json\nscratch/\n*.log\nlocal_*.py\n_version.py\n[unclosed\n",
