@@ -19,7 +19,6 @@ from pathlib import Path
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.source.files import iterate_source_files
 from evaluation.from_code.source.ignored import read_ignore_rules
-from evaluation.from_code.source.other_languages import explain_missing_python
 
 MAX_FILE_BYTES = 2 * 2**20
 MAX_FILES = 5000
@@ -64,6 +63,16 @@ class Module:
     def lines(self) -> list[str]:
         """The lines of the source with their ends, as Python counts them: a form feed ends none."""
         return io.StringIO(self.source, newline="\n").readlines()
+
+    @classmethod
+    def read(cls, file: Path, path: str, name: str) -> Module:
+        """The module in a file. Raises OSError or ValueError, also for one that is too large."""
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise ValueError(f"it is larger than {MAX_FILE_BYTES // 2**20} MiB")
+        with tokenize.open(file) as opened:
+            module = cls(path, name, file.name == "__init__.py", opened.read())
+        _ = module.tree
+        return module
 
     def get_indent(self, line: int) -> str:
         """The white space that a line begins with; it may hold tabs."""
@@ -172,8 +181,11 @@ def _read_files(name: str, root: Path, files: Iterator[Path], skipped: dict[str,
         path = file.relative_to(root).as_posix()
         try:
             module = _read_module(root, file, path)
-        except (OSError, UnicodeError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            unread[path] = _explain_unread(error)
+        except SyntaxError as error:
+            unread[path] = f"Python cannot parse it: {error.msg} (line {error.lineno})"
+            continue
+        except (OSError, ValueError, RecursionError, MemoryError) as error:
+            unread[path] = str(error) or type(error).__name__
             continue
         if module.name in modules:
             unread[path] = f"{modules[module.name].path} has the same module name, {module.name}"
@@ -181,28 +193,17 @@ def _read_files(name: str, root: Path, files: Iterator[Path], skipped: dict[str,
         modules[module.name] = module
         roots[_find_import_root(root, path)] = None
     if not modules and not unread:
-        raise ProjectError(explain_missing_python(root))
+        raise ProjectError(
+            f"{root} holds no Python source outside its tests: give the folder of a Python project; put what notebooks "
+            "define into modules (.py), and write tasks in other languages as a case file (docs/languages.md)"
+        )
     return Project(name, root, modules, unread, skipped, tuple(roots), version)
 
 
-def _explain_unread(error: Exception) -> str:
-    if isinstance(error, SyntaxError):
-        return f"Python cannot parse it: {error.msg} (line {error.lineno})"
-    return str(error) or type(error).__name__
-
-
 def _read_module(root: Path, file: Path, path: str) -> Module:
-    if file.stat().st_size > MAX_FILE_BYTES:
-        raise ValueError(f"it is larger than {MAX_FILE_BYTES // 2**20} MiB")
-    with tokenize.open(file) as opened:
-        source = opened.read()
-    relative = file.relative_to(_find_import_root(root, path)).with_suffix("")
-    parts = relative.parts
-    is_package = parts[-1] == "__init__"
-    name = ".".join(parts[:-1] if is_package else parts) or file.parent.name
-    module = Module(path, name, is_package, source)
-    _ = module.tree
-    return module
+    parts = file.relative_to(_find_import_root(root, path)).with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or file.parent.name
+    return Module.read(file, path, name)
 
 
 def _find_import_root(root: Path, path: str) -> Path:

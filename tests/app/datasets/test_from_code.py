@@ -285,24 +285,15 @@ def test_a_variable_without_name_or_value_is_refused(bassline, project, given, s
     assert said in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("file", "said"),
-    [
-        ("a.ipynb", "own code in notebooks is not supported yet: put its functions into modules (.py)"),
-        ("src/a.ts", "own code in TypeScript is not supported yet: write tasks with arguments and results as a case"),
-        ("a.js", "own code in JavaScript is not supported yet"),
-        ("main.go", "own code in Go is not supported yet"),
-        ("node_modules/a.js", "holds no Python source outside its tests"),
-    ],
-)
-def test_a_project_in_another_language_is_one_sentence_with_the_remedy(bassline, tmp_path, file, said):
-    (tmp_path / "own" / file).parent.mkdir(parents=True)
-    (tmp_path / "own" / file).write_text("")
+def test_a_project_in_another_language_is_one_sentence_with_the_remedy(bassline, tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "main.go").write_text("")
 
     result = bassline("datasets", "from-code", tmp_path / "own", "--tests", "python -m pytest -q")
 
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert "holds no Python source outside its tests" in result.stderr
+    assert "write tasks in other languages as a case file" in result.stderr
 
 
 def test_a_project_with_unittest_is_told_to_use_pytest(bassline, project, monkeypatch):
