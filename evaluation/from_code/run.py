@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -22,9 +20,10 @@ from evaluation.from_code.calls import record
 from evaluation.from_code.calls.confined import Confinement
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.coverage import Coverage, compute_coverage
+from evaluation.from_code.parallel import run_parallel
 from evaluation.from_code.project_tests import make
 from evaluation.from_code.project_tests.suite import ProjectSuite, prepare_suite
-from evaluation.from_code.reasons import ExcludedError, ProjectError, StoppedError
+from evaluation.from_code.reasons import ExcludedError, ProjectError
 from evaluation.from_code.source.closure import ModuleSources
 from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, ProjectFunction, find_functions
 from evaluation.from_code.source.project import Project
@@ -32,7 +31,6 @@ from evaluation.from_code.source.provenance import Origin, find_origin
 from evaluation.from_code.state import BuildState
 from evaluation.from_code.tasks import build_infilling_row
 from evaluation.sandbox import Sandbox
-from evaluation.sandbox.supervisor import stop_jobs_on
 
 
 class Watcher(Protocol):
@@ -260,28 +258,10 @@ def _make_tasks(
     done = dict(known)
     watcher.on_checking(len(done), total, None)
 
-    stop = threading.Event()
-
-    def make_one(function: ProjectFunction) -> TaskResult:
-        with stop_jobs_on(stop):
-            made = maker.make(function)
-        if stop.is_set():
-            raise StoppedError
+    for made in run_parallel(maker.make, todo, workers):
         state.add_result(made)
-        return made
-
-    executor = ThreadPoolExecutor(workers, "from-code")
-    try:
-        pending: set[Future[TaskResult]] = {executor.submit(make_one, function) for function in todo}
-        while pending:
-            finished, pending = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
-            for future in finished:
-                made = future.result()
-                done[made.key] = made
-                watcher.on_checking(len(done), total, made)
-    finally:
-        stop.set()
-        executor.shutdown(cancel_futures=True)
+        done[made.key] = made
+        watcher.on_checking(len(done), total, made)
     return [
         TaskResult(function.key, reason=function.reason) if function.reason else done[function.key]
         for function in functions

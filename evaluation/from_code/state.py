@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import threading
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,7 +19,6 @@ class BuildState:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._writing = threading.Lock()
         self._made = folder / "made.jsonl"
         self._recording = folder / "recording.json"
 
@@ -57,8 +55,8 @@ class BuildState:
         return found
 
     def add_result(self, made: TaskResult) -> None:
-        """Store the result of one function. Safe to call from several threads."""
-        with self._writing, self._made.open("a", encoding="utf-8") as file:
+        """Store the result of one function."""
+        with self._made.open("a", encoding="utf-8") as file:
             file.write("\n" + json.dumps(asdict(made)))  # a line that was cut off does not spoil this one
 
     def remove(self) -> None:

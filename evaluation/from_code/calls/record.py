@@ -11,7 +11,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,11 +161,9 @@ class _RecordingRun:
         known = None if repeated is None else str(repeated)
         plan.write_text(json.dumps({**self._plan, "repeated": known}), "utf-8")
         hooks = _write_hooks(self._folder)
-        if self._packages is None:
-            environment = _build_environment(self._project, hooks, plan, python)
-        else:
+        if self._packages is not None:
             (hooks / "bassline_recording" / "__init__.py").write_text(_NEUTRAL_MACHINE, "utf-8")
-            environment = _build_sandbox_environment(self._project, hooks, plan, self._packages, self._temporary)
+        environment = _build_environment(self._project, hooks, plan, python, self._packages, self._temporary)
         recording = Recording()
         for command in commands:
             exit_code, output = self._runner(command, self._project.root, environment, limit_s, on_second)
@@ -205,31 +203,21 @@ def _write_hooks(folder: Path) -> Path:
     return hooks
 
 
-def _build_environment(project: Project, hooks: Path, plan: Path, python: str) -> dict[str, str]:
-    own = [*map(str, project.import_roots), os.environ.get("PYTHONPATH", "")]
-    programs = [str(Path(python).parent)] if python else []
-    return {
-        **os.environ,
-        "PATH": os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)]),
-        **_build_recorder_variables(hooks, plan, filter(None, own)),
-    }
-
-
-def _build_sandbox_environment(
-    project: Project, hooks: Path, plan: Path, packages: Path, temporary: Path
+def _build_environment(
+    project: Project, hooks: Path, plan: Path, python: str, packages: Path | None, temporary: Path
 ) -> dict[str, str]:
-    """The same in the sandbox, without any variable of this process: it may hold secrets."""
-    own = [*map(str, project.import_roots), str(packages)]
+    """The variables of the tests; in the sandbox, with its `packages`, none of this process: they may hold secrets."""
+    if packages is None:
+        programs = [str(Path(python).parent)] if python else []
+        path = os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)])
+        own = {**os.environ, "PATH": path}
+    else:
+        own = {"HOME": str(temporary), "TMPDIR": str(temporary), "PATH": "", "LANG": "C.UTF-8"}
+    installed = os.environ.get("PYTHONPATH", "") if packages is None else str(packages)
+    roots = [str(hooks), str(hooks.parent / "run"), *map(str, project.import_roots), installed]
     return {
-        **dict.fromkeys(("HOME", "TMPDIR"), str(temporary)),
-        **{"PATH": "", "LANG": "C.UTF-8"},
-        **_build_recorder_variables(hooks, plan, own),
-    }
-
-
-def _build_recorder_variables(hooks: Path, plan: Path, path: Iterable[str]) -> dict[str, str]:
-    return {
-        "PYTHONPATH": os.pathsep.join([str(hooks), str(hooks.parent / "run"), *path]),
+        **own,
+        "PYTHONPATH": os.pathsep.join(filter(None, roots)),
         "PYTHONHASHSEED": HASH_SEED,
         "PYTHONDONTWRITEBYTECODE": "1",
         "BASSLINE_RECORDING": str(plan),
