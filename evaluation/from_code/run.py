@@ -193,7 +193,7 @@ def _explain_empty_recording(project: Project, recording: Recording, options: Op
         )
     return (
         f"the tests called no function of {project.name} that could be recorded{said}: they may import another copy "
-        f"than the one in {project.root}; install that one with `pip install -e`, or give the package's name instead"
+        f"than the one in {project.root}: install that one with `pip install -e`"
     )
 
 

@@ -38,8 +38,6 @@ class SuiteArchives:
 
 def pack_archives(project: Project, covering: CallsByTest, store_secrets: bool = False) -> SuiteArchives:
     """The archives. Raises ArchiveError, with one sentence, where their files cannot be packed."""
-    if project.version or not project.root.is_dir():
-        raise ArchiveError("the project was given by name, and its tests are not part of it: give its folder")
     roots = [root.resolve() for root in project.import_roots]
     if any(not root.is_relative_to(project.root) for root in roots):
         raise ArchiveError("the project's folder is itself a package: give the folder above it")

@@ -22,7 +22,7 @@ _SOURCE = (".py", ".pyi", ".pyx", ".pxd", ".so", ".c", ".h", ".js", ".ts", ".css
 """Source and documents that name a secret seldom hold one: token.py, password_reset.html."""
 
 
-def read_ignore_rules(root: Path) -> IgnoreRules:
+def read_ignore_rules(root: Path) -> GitListingRules | GitignoreFileRules:
     """The rules of git where it lists files of the folder, else those of the .gitignore files in it."""
     listed = _list_files(root)
     return GitListingRules(root, listed) if listed else GitignoreFileRules(root)
@@ -81,9 +81,6 @@ class GitignoreFileRules:
             if folder == self._root:
                 break
         return False
-
-
-IgnoreRules = GitListingRules | GitignoreFileRules
 
 
 def _is_pattern(line: str) -> bool:

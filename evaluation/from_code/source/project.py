@@ -1,45 +1,23 @@
-"""The source files of a project: found in a folder, or as the installed package or module of a name."""
+"""The source files of a project."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
 import io
-import json
 import re
-import subprocess
 import tokenize
 import tomllib
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.source.files import iterate_source_files
-from evaluation.from_code.source.ignored import read_ignore_rules
 
 MAX_FILE_BYTES = 2 * 2**20
 MAX_FILES = 5000
-_FIND_SCRIPT = """
-import importlib.metadata, importlib.util, json, platform, sys
-try:
-    spec = importlib.util.find_spec(sys.argv[1])
-except ModuleNotFoundError:
-    spec = None
-found = None
-if spec:
-    file = getattr(spec.loader_state, "filename", None) or spec.origin  # frozen modules keep their file there
-    top = sys.argv[1].partition(".")[0]
-    distributions = getattr(importlib.metadata, "packages_distributions", dict)()  # new in Python 3.10
-    try:
-        version = importlib.metadata.version((distributions.get(top) or [top])[0])
-    except Exception:
-        version = "Python " + platform.python_version() if top in getattr(sys, "stdlib_module_names", ()) else ""
-    found = [file, list(spec.submodule_search_locations or []), version]
-print(json.dumps(found))
-"""
 
 
 @dataclass(frozen=True)
@@ -92,7 +70,6 @@ class Project:
     # reasons for files and folders that are not its source, by path
     skipped: dict[str, str] = field(default_factory=dict)
     import_roots: tuple[Path, ...] = ()  # the folders from which the modules are imported
-    version: str = ""  # of an installed package, "" for a folder
 
     @cached_property
     def sha256(self) -> str:
@@ -107,75 +84,16 @@ class Project:
         return frozenset(name.partition(".")[0] for name in self.modules)
 
 
-def open_project(target: str, python: str) -> Project:
-    """The project in a folder, or the package or module of that name which the interpreter `python` has installed.
-
-    Raises ProjectError.
-    """
-    folder = Path(target)
-    if folder.is_dir():
-        return _read_folder(read_metadata(folder, "name") or folder.resolve().name, folder.resolve(), folder.resolve())
-    if folder.exists():
-        raise ProjectError(f"{target} is a file: give the folder of a project, or the name of an installed package")
-    if not all(part.isidentifier() for part in target.split(".")):
-        raise ProjectError(f"there is no folder {target}: give the folder of a project or the name of a package")
-    origin, folders, version = _find_installed(target, python)
-    depth = target.count(".") + (1 if folders else 0)
-    if folders:
-        package = Path(folders[0]).resolve()
-        root = package.parents[depth - 1]
-        return _read_folder(target, root, package, version)
-    file = Path(origin).resolve()
-    return _read_files(target, file.parents[depth], iter([file]), {}, version)
-
-
-def read_metadata(folder: Path, field: str) -> str:
-    """The `name` or `version` of the distribution in a folder, "" where it declares none."""
-    try:
-        declared = tomllib.loads((folder / "pyproject.toml").read_text("utf-8")).get("project", {}).get(field)
-        if isinstance(declared, str) and declared.isprintable():
-            return declared
-    except (OSError, ValueError):
-        pass
-    try:
-        found = re.search(rf"^{field.title()}: (\S+)", (folder / "PKG-INFO").read_text("utf-8"), re.MULTILINE)
-    except (OSError, ValueError):
-        return ""
-    return found[1] if found else ""
-
-
-def _find_installed(name: str, python: str) -> tuple[str, list[str], str]:
-    """(file, folders of a package, version) of an installed package or module."""
-    try:
-        done = subprocess.run(
-            [python, "-c", _FIND_SCRIPT, name], capture_output=True, timeout=60, check=True, text=True
-        )
-        found = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        reason = f"it ended with {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else str(error)
-        raise ProjectError(f"{python} cannot look up the package {name!r} ({reason}): give --python") from None
-    if found is None:
-        raise ProjectError(
-            f"there is no folder {name!r}, and {python} has no package of that name: give the folder of a project, or "
-            "--python with the interpreter that has the package"
-        )
-    origin, folders, version = found
-    if not folders and not str(origin).endswith(".py"):
-        raise ProjectError(f"{name!r} has no Python source ({origin}): choose a package written in Python")
-    return str(origin), list(folders), str(version)
-
-
-def _read_folder(name: str, root: Path, folder: Path, version: str = "") -> Project:
+def open_project(target: str) -> Project:
+    """The project in a folder. Raises ProjectError."""
+    root = Path(target).resolve()
+    if not root.is_dir():
+        raise ProjectError(f"there is no folder {target}: give the folder of a project")
     skipped: dict[str, str] = {}
-    rules = None if version else read_ignore_rules(root)  # installed packages are in no repository of their own
-    return _read_files(name, root, iterate_source_files(folder, root, skipped, rules), skipped, version)
-
-
-def _read_files(name: str, root: Path, files: Iterator[Path], skipped: dict[str, str], version: str) -> Project:
     modules: dict[str, Module] = {}
     unread: dict[str, str] = {}
     roots: dict[Path, None] = {}
-    for number, file in enumerate(files):
+    for number, file in enumerate(iterate_source_files(root, skipped)):
         if number >= MAX_FILES:
             raise ProjectError(f"{root} has more than {MAX_FILES} Python files: name a folder inside it")
         path = file.relative_to(root).as_posix()
@@ -197,7 +115,22 @@ def _read_files(name: str, root: Path, files: Iterator[Path], skipped: dict[str,
             f"{root} holds no Python source outside its tests: give the folder of a Python project; put what notebooks "
             "define into modules (.py), and write tasks in other languages as a case file (docs/languages.md)"
         )
-    return Project(name, root, modules, unread, skipped, tuple(roots), version)
+    return Project(read_metadata(root, "name") or root.name, root, modules, unread, skipped, tuple(roots))
+
+
+def read_metadata(folder: Path, field: str) -> str:
+    """The `name` or `version` of the distribution in a folder, "" where it declares none."""
+    try:
+        declared = tomllib.loads((folder / "pyproject.toml").read_text("utf-8")).get("project", {}).get(field)
+        if isinstance(declared, str) and declared.isprintable():
+            return declared
+    except (OSError, ValueError):
+        pass
+    try:
+        found = re.search(rf"^{field.title()}: (\S+)", (folder / "PKG-INFO").read_text("utf-8"), re.MULTILINE)
+    except (OSError, ValueError):
+        return ""
+    return found[1] if found else ""
 
 
 def _read_module(root: Path, file: Path, path: str) -> Module:

@@ -23,8 +23,6 @@ class Origin:
 
 def find_origin(project: Project) -> Origin:
     """The origin of a project's source."""
-    if project.version:  # the folder of installed packages is not its repository
-        return Origin("", project.version, "")
     return Origin(_find_commit(project), read_metadata(project.root, "version"), _find_licence(project.root))
 
 

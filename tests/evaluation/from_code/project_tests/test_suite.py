@@ -205,7 +205,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], FinishedDa
     (folder / "test_bus.py").write_text(TESTS)
 
     def made(state: str, judge: str = "tests") -> FinishedDataset:
-        project = open_project(str(folder), sys.executable)
+        project = open_project(str(folder))
         command = [[sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]]
         options = Options(judge=judge)
         place = open_state(folder.parent / state, project, command, options)
