@@ -10,14 +10,14 @@ from typing import Any
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import (
+    MAX_FAILED,
     OTHER_HASH_SEED,
     SINGLE_VARIANT_LIMITS,
     CallOutcome,
     PlacedFunction,
     UnobservableError,
     Variant,
-    observe_all,
-    observe_each,
+    observe,
     run_variants_on_cases,
 )
 from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
@@ -103,8 +103,8 @@ def repeat_calls(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[Reco
     Raises ExcludedError where the sandbox gets no answer."""
     texts = [call.call for call in calls]
     try:
-        first = observe_all(sandbox, program, texts)
-        second = observe_all(sandbox.with_hash_seed(OTHER_HASH_SEED), program, texts)
+        first = observe(sandbox, program, texts)
+        second = observe(sandbox.with_hash_seed(OTHER_HASH_SEED), program, texts)
     except UnobservableError as reason:
         raise ExcludedError("cannot do in the sandbox what it did in its tests", str(reason)[:200]) from None
     found = RepeatedCalls([], first.loaded)
@@ -142,8 +142,8 @@ def run_docstring_examples(
     and the modules that they loaded."""
     calls = [each.call for each in examples]
     try:
-        observed = observe_each(sandbox, program, calls)
-        again = observe_each(sandbox.with_hash_seed(OTHER_HASH_SEED), program, calls).outcomes
+        observed = observe(sandbox, program, calls, MAX_FAILED)
+        again = observe(sandbox.with_hash_seed(OTHER_HASH_SEED), program, calls, MAX_FAILED).outcomes
     except UnobservableError:
         return list(known), set()
     found = {
@@ -274,7 +274,7 @@ def _list_noticed_alone(
     tried = [cases[number] for number in variant.numbers]
     try:
         placed = replace(program, definition=variant.source)
-        outcomes = observe_each(sandbox, placed, [case.call for case in tried], SINGLE_VARIANT_LIMITS).outcomes
+        outcomes = observe(sandbox, placed, [case.call for case in tried], MAX_FAILED, SINGLE_VARIANT_LIMITS).outcomes
     except UnobservableError:
         return list(variant.numbers)
     return [

@@ -122,7 +122,14 @@ def build_dataset(  # noqa: PLR0913 (each says what the work is done with)
     state.folder.mkdir(parents=True, exist_ok=True)
     recording = state.load_recording()
     if recording is None:
-        recording = _record(project, functions, commands, state, options, watcher, confinement)
+        watcher.on_recording(commands, 0.0)
+        recording = record.record_calls(
+            project, functions, commands, state.folder / "record", options.limit_s,
+            lambda seconds: watcher.on_recording(commands, seconds), options.python, confinement=confinement,
+        )  # fmt: skip
+        if not (recording.calls or recording.refused or recording.covering.list_called_functions()):
+            raise ProjectError(_explain_empty_recording(project, recording, options))
+        state.save_recording(recording)
     seconds["recording"] = round(recording.seconds, 1)
     started = time.monotonic()
     if options.judge == build.JUDGE:
@@ -133,36 +140,15 @@ def build_dataset(  # noqa: PLR0913 (each says what the work is done with)
         )
     seconds["testing"] = round(time.monotonic() - started, 1)
     started = time.monotonic()
-    known = state.load_results()
     try:
         sources = ModuleSources(project, recording.covering.path)
         work = build.BuildContext(sandbox, project, origin, functions, recording, sources, options)
-        made = _make_tasks(TaskMaker(work, suite), functions, known, state, watcher, workers)
+        made = _make_tasks(TaskMaker(work, suite), functions, state, watcher, workers)
     finally:
         suite.close()
     seconds["checking"] = round(time.monotonic() - started, 1)
     result = build.assemble_dataset(functions, made, options)
     return FinishedDataset(project, origin, functions, recording, result, state, suite, seconds)
-
-
-def _record(
-    project: Project,
-    functions: Sequence[ProjectFunction],
-    commands: Sequence[Sequence[str]],
-    state: BuildState,
-    options: Options,
-    watcher: Watcher,
-    confinement: Confinement | None,
-) -> Recording:
-    watcher.on_recording(commands, 0.0)
-    recording = record.record_calls(
-        project, functions, commands, state.folder / "record", options.limit_s,
-        lambda seconds: watcher.on_recording(commands, seconds), options.python, confinement=confinement,
-    )  # fmt: skip
-    if not recording.calls and not recording.refused and not recording.covering.list_called_functions():
-        raise ProjectError(_explain_empty_recording(project, recording, options))
-    state.save_recording(recording)
-    return recording
 
 
 def _explain_empty_recording(project: Project, recording: Recording, options: Options) -> str:
@@ -248,14 +234,13 @@ def _are_tests_better(source: Mapping[str, Any]) -> bool:
 def _make_tasks(
     maker: TaskMaker,
     functions: Sequence[ProjectFunction],
-    known: dict[str, TaskResult],
     state: BuildState,
     watcher: Watcher,
     workers: int,
 ) -> list[TaskResult]:
-    todo = [function for function in functions if not function.reason and function.key not in known]
-    total = len(todo) + len(known)
-    done = dict(known)
+    done = state.load_results()
+    todo = [function for function in functions if not function.reason and function.key not in done]
+    total = len(todo) + len(done)
     watcher.on_checking(len(done), total, None)
 
     for made in run_parallel(maker.make, todo, workers):

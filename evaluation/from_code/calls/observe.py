@@ -105,8 +105,43 @@ class Observation:
     loaded: set[str]
 
 
-def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], limits: Limits = LIMITS) -> Observation:
-    """The outcome of each call, in one process. Raises UnobservableError, and SandboxFaultError."""
+def observe(
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], max_failed: int = 0, limits: Limits = LIMITS
+) -> Observation:
+    """The outcome of each call, in batches of BATCH; one that does not answer is split, because all its calls share
+    one limit of CPU time and of the answer's size.
+
+    At most `max_failed` calls, which end the process or take too long, are `failed`. Raises UnobservableError where
+    more do, and SandboxFaultError.
+    """
+    found = Observation([], set())
+    failed = 0
+
+    def observe_part(part: Sequence[str]) -> None:
+        nonlocal failed
+        try:
+            observed = _observe_in_one_process(sandbox, program, part, limits)
+        except UnobservableError as reason:
+            if len(part) == 1 and failed < max_failed:
+                failed += 1
+                found.outcomes.append(CallOutcome(failed=str(reason)))
+                return
+            if len(part) == 1:
+                raise
+            for smaller in split_at(part, reason.index):
+                observe_part(smaller)
+        else:
+            found.outcomes.extend(observed.outcomes)
+            found.loaded |= observed.loaded
+
+    for start in range(0, len(calls), BATCH):
+        observe_part(calls[start : start + BATCH])
+    return found
+
+
+def _observe_in_one_process(
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], limits: Limits
+) -> Observation:
     if not calls:
         return Observation([], set())
     rows = _run_method(sandbox, program, "observe", calls, limits)
@@ -141,50 +176,6 @@ def _run_method(
         raise UnobservableError(f"{Status.FORGED}: the answer cannot be read: {error}") from None
     if not isinstance(found, list) or len(found) != len(commands):
         raise UnobservableError(f"{Status.FORGED}: the answer has another number of calls")
-    return found
-
-
-def observe_all(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:
-    """The outcome of each call, in batches of BATCH; one that does not answer is split, because all its calls share
-    one limit of CPU time and of the answer's size. Raises UnobservableError if a call does not answer."""
-    return _observe_in_batches(sandbox, program, calls, 0, LIMITS)
-
-
-def observe_each(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], limits: Limits = LIMITS
-) -> Observation:
-    """The same, with `failed` for calls that end the process or take too long.
-
-    At most MAX_FAILED calls may fail; raises UnobservableError where more do.
-    """
-    return _observe_in_batches(sandbox, program, calls, MAX_FAILED, limits)
-
-
-def _observe_in_batches(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], allowed: int, limits: Limits
-) -> Observation:
-    found = Observation([], set())
-    failed = 0
-
-    def observe_part(part: Sequence[str]) -> None:
-        nonlocal failed
-        try:
-            observed = observe(sandbox, program, part, limits)
-        except UnobservableError as reason:
-            if len(part) == 1 and failed < allowed:
-                failed += 1
-                found.outcomes.append(CallOutcome(failed=str(reason)))
-                return
-            if len(part) == 1:
-                raise
-            for smaller in split_at(part, reason.index):
-                observe_part(smaller)
-        else:
-            found.outcomes.extend(observed.outcomes)
-            found.loaded |= observed.loaded
-
-    for start in range(0, len(calls), BATCH):
-        observe_part(calls[start : start + BATCH])
     return found
 
 

@@ -192,10 +192,7 @@ def _list_functions(project: Project, functions: Sequence[ProjectFunction]) -> d
 def _write_hooks(folder: Path) -> Path:
     """A folder for PYTHONPATH: the module that Python imports when it starts, and the package that it needs."""
     hooks = folder / "hooks"
-    package = hooks / "bassline_recording"
-    package.mkdir(parents=True)
-    for name in ("__init__", "objects", "values", "calls", "seen", "hook", "time_limit"):
-        shutil.copyfile(_SOURCE / f"{name}.py", package / f"{name}.py")
+    shutil.copytree(_SOURCE, hooks / "bassline_recording", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(_SOURCE / "sitecustomize.py", hooks / "sitecustomize.py")
     run = folder / "run"
     run.mkdir()

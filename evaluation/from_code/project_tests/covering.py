@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evaluation.from_code.calls.recorded import open_regular_file
 from evaluation.from_code.project_tests import editable
-from evaluation.from_code.project_tests.options import select_options
 
 _MAX_LINE_BYTES = 8 * 2**20
 _STANDARD = re.compile(r"/lib(64)?/python[0-9.]+/(?!(site|dist)-packages/)")
+
+_FLAGS = frozenset(
+    ("--doctest-modules", "--doctest-continue-on-failure", "--doctest-ignore-import-errors", "--pyargs", "--noconftest")
+)
+_WITH_VALUE = frozenset({
+    "--import-mode", "--doctest-glob", "-p", "-o", "--override-ini", "-c", "--config-file", "--confcutdir",
+    "--asyncio-mode", "--ds", "--dc",
+})  # fmt: skip
+_SETTINGS = (
+    "asyncio_default_fixture_loop_scope", "asyncio_mode", "consider_namespace_packages", "DJANGO_SETTINGS_MODULE",
+    "doctest_optionflags", "python_classes", "python_files", "python_functions", "usefixtures", "xfail_strict",
+)  # fmt: skip
+"""Settings taken from a configuration file outside the project's folder, as in a monorepo."""
 
 
 @dataclass
@@ -86,3 +98,26 @@ def _parse_row(line: bytes) -> dict[str, Any]:
 
 def _keep_texts(value: Any) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def select_options(arguments: Sequence[str], settings: Any) -> Iterator[tuple[str, ...]]:
+    """The options among pytest's arguments that matter in the sandbox too, and settings of a file elsewhere as options.
+
+    Others are left out. Reports, colours and processes mean nothing there, plugins such as pytest-cov are not taken
+    along, `--strict-markers` would refuse their markers, and `-k` and `-m` have done their work.
+    """
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in _WITH_VALUE and word[:2] in ("-p", "-o", "-c"):  # joined: `-oNAME=VALUE`
+            name, equals, value = word[:2], "=", word[2:]
+        if word in _FLAGS:
+            yield (word,)
+        elif name in _WITH_VALUE:
+            value = value if equals else next(words, "")
+            if value and not value.startswith("/") and not value.startswith("addopts="):
+                yield (name, value)
+    for name in _SETTINGS if isinstance(settings, dict) else ():
+        if name in settings:
+            found = settings[name]
+            yield ("-o", f"{name}={' '.join(map(str, found)) if isinstance(found, list) else found}")

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.from_code.calls import observe
 from evaluation.from_code.calls.observe import (
+    MAX_FAILED,
     CallOutcome,
     PlacedFunction,
     UnobservableError,
     Variant,
-    observe_all,
-    observe_each,
+    observe,
     run_variants_on_cases,
 )
 from evaluation.from_code.placing.module_runner import MAX_ITEMS
@@ -36,7 +35,7 @@ def program(source, name="f"):
 
 
 def outcomes_of(*arguments):
-    return observe_all(*arguments).outcomes
+    return observe(*arguments).outcomes
 
 
 def calls(*arguments):
@@ -109,7 +108,7 @@ def test_results_that_are_not_plain_and_iterators_without_end_are_refused(sandbo
 
 def test_a_call_that_ends_the_process_is_found_among_others(sandbox):
     source = "import os\ndef f(x):\n    if x == 3:\n        os._exit(0)\n    return x\n"
-    outcomes = observe_each(sandbox, program(source), calls(*range(6))).outcomes
+    outcomes = observe(sandbox, program(source), calls(*range(6)), MAX_FAILED).outcomes
     assert [outcome.returned for outcome in outcomes] == ["0", "1", "2", None, "4", "5"]
     assert outcomes[3].failed.startswith("crashed")
 
@@ -120,7 +119,7 @@ def test_a_program_that_does_not_load_or_prints_megabytes_does_not_answer(sandbo
         ("def f(x):\n    print('x' * 10**7)\n", "output_limit"),
     ]:
         with pytest.raises(UnobservableError, match=f"^{status}: "):
-            observe_all(sandbox, program(source), calls(1))
+            observe(sandbox, program(source), calls(1))
 
 
 def test_files_and_the_network_are_out_of_reach(sandbox, tmp_path):
@@ -169,9 +168,8 @@ def test_a_fault_that_lasts_is_an_error_and_no_outcome():
         def run(self, job, limits):
             return SandboxResult("sandbox_error", "no process could be started")
 
-    for observe_them in (observe_all, observe_each):
-        with pytest.raises(SandboxFaultError, match="no process could be started"):
-            observe_them(Broken(), program("def f(x):\n    return x\n"), calls(1, 2))
+    with pytest.raises(SandboxFaultError, match="no process could be started"):
+        observe(Broken(), program("def f(x):\n    return x\n"), calls(1, 2), MAX_FAILED)
 
 
 def test_variants_are_compared_case_by_case_and_one_that_never_ends_is_stopped_by_its_steps(sandbox):
@@ -227,7 +225,9 @@ class Counting:
 
 
 def test_a_variant_that_loops_in_c_code_is_found_by_its_own_cpu_time(sandbox, monkeypatch):
-    monkeypatch.setattr(observe, "_VARIANT_LIMITS", Limits(cpu_s=40, wall_s=120.0, call_cpu_s=1))
+    monkeypatch.setattr(
+        "evaluation.from_code.calls.observe._VARIANT_LIMITS", Limits(cpu_s=40, wall_s=120.0, call_cpu_s=1)
+    )
     original = program("def f(x):\n    return x + 1\n")
     cases = [(text, {"returned": n + 1}, 10, None) for n, text in enumerate(calls(0, 1))]
     bodies = ["return 1", *["return 1 + x"] * 8, "import collections as c, itertools as i; c.deque(i.count(x), 0)",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.from_code.calls.record import record_calls
-from evaluation.from_code.project_tests.options import select_options
+from evaluation.from_code.project_tests.covering import select_options
 from evaluation.from_code.project_tests.suite import prepare_suite
 from evaluation.from_code.source.find import find_functions
 from evaluation.from_code.source.project import open_project
