@@ -287,7 +287,8 @@ def _print_tasks(console: Console, rows: list[dict[str, Any]]) -> None:
 
 
 def _print_left_out(console: Console, coverage: Coverage) -> None:
-    console.print(f"\nleft out: {coverage.seen - coverage.tasks} of {coverage.seen} functions, by reason")
+    seen = coverage.functions_seen
+    console.print(f"\nleft out: {seen - coverage.tasks} of {seen} functions, by reason")
     left_out = [(str(each.functions), each.reason, each.unlock) for each in coverage.left_out]
     console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
     console.print("--json names them, and so does the page of the dataset")
@@ -310,8 +311,9 @@ def _print_totals(console: Console, rows: list[dict[str, Any]], coverage: Covera
         f"own tests; {weak_tasks} with a weak test (it misses a mutant, or has few calls)"
     )
     console.print(
-        f"{100 * coverage.covered_share:.0f} % of the {format_count(coverage.called, 'function')} that the tests call "
-        f"became tasks, with {100 * coverage.lines_share:.0f} % of their lines; the project has {coverage.seen} in all"
+        f"{100 * coverage.covered_share:.0f} % of the {format_count(coverage.functions_called, 'function')} that the "
+        f"tests call became tasks, with {100 * coverage.lines_share:.0f} % of their lines; "
+        f"the project has {coverage.functions_seen} in all"
     )
     if rows:
         console.print(_describe_stated_share(rows))

@@ -189,7 +189,7 @@ def build_report(finished: FinishedDataset, stored: Sequence[Dataset], checked: 
     return {
         "dataset": stored[0].name if stored else None,
         "functions_seen": len(finished.functions),
-        "functions_called": coverage.called,
+        "functions_called": coverage.functions_called,
         "tasks": len(rows),
         "covered_share": coverage.covered_share,
         "trivial_passed": len(checked.trivial_passed),

@@ -110,7 +110,8 @@ def record_calls(  # noqa: PLR0913 (each says how the tests run)
     def report_elapsed(_of_command: float) -> None:
         on_second(time.monotonic() - started)
 
-    plan = {"functions": _list_functions(project, functions), "quiet_s": quiet_s}
+    root = os.path.realpath(project.root)
+    plan = {"project": root, "functions": _list_functions(project, functions), "quiet_s": quiet_s}
     with contextlib.ExitStack() as stack:
         runner: CommandRunner = run_command
         inside: Path | None = None

@@ -42,7 +42,7 @@ def install_recorder(plan: dict[str, Any]) -> None:
     """Notes and records the functions of `plan["functions"]`: {path of a file: [[line, key, how], ...]}, where `how` is
     a key of _TEMPLATES, "" for a function that is not recorded."""
     calls.start_recording(plan["folder"], plan["repeated"])
-    seen.start_noting(plan["seen"], plan["functions"], _names_at_end)
+    seen.start_noting(plan["seen"], plan["project"], _names_at_end)
     _seed_generators()
     setattr(builtins, AT_END, _NamesAtShutdown(_names_at_end))
     sys.meta_path.insert(0, _Finder(plan["functions"]))

@@ -54,28 +54,19 @@ _project = ""
 _rootdir = ""
 
 
-def start_noting(folder: str, functions: dict[str, list[Any]], at_end: dict[str, Any]) -> None:
-    """Notes from now on into files in this folder; `functions` are [line, key, how] by the path of their file.
+def start_noting(folder: str, project: str, at_end: dict[str, Any]) -> None:
+    """Notes from now on into files in this folder; `project` is the folder of the project.
 
     `at_end` receives what `builtins` needs when Python has restored it.
     """
     global _lines, _project, _rootdir, _at_end, _test  # noqa: PLW0603  (one per process)
     _lines, _at_end = LineWriter(folder, "seen"), at_end
-    _project = _rootdir = _find_project(functions)
+    _project = _rootdir = project
     _test = _make_relative_to_project(
         os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
     )  # which started this process
     atexit.register(_write_at_exit)
     os.register_at_fork(after_in_child=_reset_counters)
-
-
-def _find_project(functions: dict[str, list[Any]]) -> str:
-    """The project's folder: keys begin with the path of their file in it."""
-    for path, keys in functions.items():
-        relative = str(keys[0][1]).rsplit(":", 2)[0]
-        if path.endswith(f"/{relative}"):
-            return path[: -len(relative) - 1]
-    return ""
 
 
 def note_session(rootdir: str, arguments: list[str], inifile: str, settings: dict[str, Any]) -> None:

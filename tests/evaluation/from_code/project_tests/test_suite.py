@@ -265,7 +265,7 @@ def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished
     unlocks = {each.reason: each.unlock for each in finished.compute_coverage().left_out}
     assert "without network" in unlocks[reasons["listening"]]
     coverage = finished.compute_coverage()
-    assert coverage.called == 10
+    assert coverage.functions_called == 10
     assert coverage.covered_share == coverage.tasks / 10
     assert any("test_listening" in test for test in finished.suite.failures)
 
