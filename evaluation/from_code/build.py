@@ -11,10 +11,16 @@ from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
-from evaluation.from_code.called import list_called_examples, list_receivers, list_texts_by_parameter
-from evaluation.from_code.callees import list_callee_exceptions, list_texts_compared_by_callees
+from evaluation.from_code.called import (
+    list_called_examples,
+    list_callee_exceptions,
+    list_receivers,
+    list_texts_by_parameter,
+    list_texts_compared_by_callees,
+)
 from evaluation.from_code.calls.cases import (
     Case,
+    choose_varied_cases,
     find_fixed_values,
     find_none_parameters,
     find_types,
@@ -26,7 +32,6 @@ from evaluation.from_code.calls.observe import PlacedFunction, Variant
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import RecordedCall
 from evaluation.from_code.calls.signatures import keep_typed_cases, resolve_defaults
-from evaluation.from_code.calls.variety import choose_varied_cases
 from evaluation.from_code.fairness import (
     Fairness,
     drop_cases,
@@ -43,8 +48,7 @@ from evaluation.from_code.source.context import Context, build_prompt
 from evaluation.from_code.source.duplicates import find_duplicates
 from evaluation.from_code.source.examples import list_docstring_examples
 from evaluation.from_code.source.find import ProjectFunction
-from evaluation.from_code.source.project import Project
-from evaluation.from_code.source.provenance import Origin
+from evaluation.from_code.source.project import Origin, Project
 from evaluation.from_code.tasks import (
     LINES_AFTER,
     LINES_BEFORE,

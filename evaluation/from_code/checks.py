@@ -27,7 +27,7 @@ from evaluation.from_code.placing.module_runner import MAX_MESSAGE
 from evaluation.from_code.placing.steps import CHANCE
 from evaluation.from_code.placing.tree_equality import agrees
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
+from evaluation.from_code.sandbox_jobs import run_without_sandbox_faults
 from evaluation.from_code.source.examples import DocstringExample
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status, Trust

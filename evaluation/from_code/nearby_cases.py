@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from evaluation.from_code import checks
-from evaluation.from_code.calls.cases import Case, drop_volatile, format_case
+from evaluation.from_code.calls.cases import Case, choose_varied_cases, drop_volatile, format_case
 from evaluation.from_code.calls.nearby import NONE_ITEM, UNLIKELY, CallSources, NearbyCall, list_nearby
 from evaluation.from_code.calls.observe import (
     MAX_FAILED,
@@ -23,7 +23,6 @@ from evaluation.from_code.calls.observe import (
     observe,
 )
 from evaluation.from_code.calls.recorded import compute_digest
-from evaluation.from_code.calls.variety import choose_varied_cases
 from evaluation.from_code.fairness import MAX_EXAMPLE_CHARS
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.recording import values

@@ -20,14 +20,13 @@ from evaluation.from_code.calls import record
 from evaluation.from_code.calls.confined import Confinement
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.coverage import Coverage, compute_coverage
-from evaluation.from_code.parallel import run_parallel
 from evaluation.from_code.project_tests import make
 from evaluation.from_code.project_tests.suite import ProjectSuite, prepare_suite
 from evaluation.from_code.reasons import ExcludedError, ProjectError
+from evaluation.from_code.sandbox_jobs import run_parallel
 from evaluation.from_code.source.closure import ModuleSources
 from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, ProjectFunction, find_functions
-from evaluation.from_code.source.project import Project
-from evaluation.from_code.source.provenance import Origin, find_origin
+from evaluation.from_code.source.project import Origin, Project, find_origin
 from evaluation.from_code.state import BuildState
 from evaluation.from_code.tasks import build_infilling_row
 from evaluation.sandbox import Sandbox

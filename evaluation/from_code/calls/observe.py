@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.placing.sharing import KEPT
 from evaluation.from_code.placing.spec import ENTRY, FunctionPlacement
-from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
+from evaluation.from_code.sandbox_jobs import run_without_sandbox_faults
 from evaluation.sandbox import Limits, Sandbox, SandboxJob
 from evaluation.verdicts import Status
 

@@ -10,12 +10,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from evaluation.from_code.parallel import run_parallel
 from evaluation.from_code.project_tests import checks, files
 from evaluation.from_code.project_tests.covering import CallsByTest
 from evaluation.from_code.project_tests.files import SuiteArchives
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
+from evaluation.from_code.sandbox_jobs import run_parallel, run_without_sandbox_faults
 from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.project import Module, Project
 from evaluation.project_tests.archive import ArchiveError

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 import ast
+import collections
+import datetime
+import decimal
+import fractions
+import io
+import pathlib
+import re
+import threading
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -151,3 +160,12 @@ def _walk_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         yield node
         if isinstance(node, ast.If | ast.Try | ast.With):
             yield from _walk_statements([*node.body, *getattr(node, "orelse", [])])
+
+
+_STANDARD_TYPES = (
+    object, str, bytes, int, float, list, dict, set, tuple, type, BaseException, OSError, io.BytesIO, io.StringIO,
+    re.Pattern, re.Match, collections.Counter, collections.OrderedDict, collections.deque, datetime.datetime,
+    datetime.timedelta, datetime.tzinfo, pathlib.Path, decimal.Decimal, fractions.Fraction, threading.Thread,
+    threading.Condition, type(threading.Lock()), types.FunctionType, types.ModuleType, types.CodeType,
+)  # fmt: skip
+STANDARD_ATTRIBUTE_NAMES = frozenset(name for kind in _STANDARD_TYPES for name in dir(kind))

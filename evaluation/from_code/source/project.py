@@ -15,9 +15,11 @@ from pathlib import Path
 
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.source.files import iterate_source_files
+from evaluation.from_code.source.ignored import run_git
 
 MAX_FILE_BYTES = 2 * 2**20
 MAX_FILES = 5000
+_LICENCES = re.compile(r"(?i)(licen[cs]e|copying|unlicense)([-.].*)?")
 
 
 @dataclass(frozen=True)
@@ -147,3 +149,35 @@ def _find_import_root(root: Path, path: str) -> Path:
     if folder == root and (folder / "__init__.py").exists():
         return root.parent
     return folder
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the source of a project comes from; "" for what is unknown."""
+
+    commit: str  # of the git repository, with `-dirty` where files differ from it
+    version: str  # of the distribution
+    licence: str  # a file in the project's folder
+
+
+def find_origin(project: Project) -> Origin:
+    """The origin of a project's source."""
+    return Origin(_find_commit(project), read_metadata(project.root, "version"), _find_licence(project.root))
+
+
+def _find_commit(project: Project) -> str:
+    paths = sorted(module.path for module in project.modules.values())
+    head = run_git(project.root, "rev-parse", "HEAD").strip()
+    tracked = run_git(project.root, "ls-files", "--", *paths[:1])  # the folder may lie ignored in another repository
+    if not head or not tracked:
+        return ""
+    changed = run_git(project.root, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    return head + ("-dirty" if changed else "")
+
+
+def _find_licence(root: Path) -> str:
+    try:
+        names = sorted(path.name for path in root.iterdir() if path.is_file() and _LICENCES.fullmatch(path.name))
+    except OSError:
+        return ""
+    return names[0] if names else ""

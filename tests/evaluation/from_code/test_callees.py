@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from evaluation.from_code.callees import list_callee_exceptions, list_texts_compared_by_callees
+from evaluation.from_code.called import list_callee_exceptions, list_texts_compared_by_callees
 
 _TRIE = """
 class Trie:
