@@ -26,11 +26,11 @@ from app.datasets.models import Dataset
 from evaluation.datasets import Task
 from evaluation.from_code import run
 from evaluation.from_code.build import Options, TaskResult
+from evaluation.from_code.mutants import list_trivial_completions
 from evaluation.from_code.reasons import find_remedy
 from evaluation.from_code.run import FinishedDataset, Watcher
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.state import BuildState
-from evaluation.from_code.trivial_bodies import list_trivial_completions
 from evaluation.sandbox import Sandbox
 
 INFILL = "-infill"

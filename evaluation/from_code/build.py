@@ -40,7 +40,7 @@ from evaluation.from_code.fairness import (
     judge_fairness,
     list_showable,
 )
-from evaluation.from_code.mutants import Mutant
+from evaluation.from_code.mutants import Mutant, list_identities, list_trivial_variants
 from evaluation.from_code.nearby_cases import NearbyCases, find_nearby_cases
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.closure import ModuleSources
@@ -58,7 +58,6 @@ from evaluation.from_code.tasks import (
     place_function,
     remove_decorators,
 )
-from evaluation.from_code.trivial_bodies import list_identities, list_trivial_variants
 from evaluation.from_code.unstated import find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.source import list_positional_arguments

@@ -10,12 +10,11 @@ from typing import Any
 
 from evaluation.from_code.called import list_callee_exceptions
 from evaluation.from_code.checks import MutationScore
-from evaluation.from_code.mutants import FunctionUse, Mutant, build_mutants, list_parameters
+from evaluation.from_code.mutants import FunctionUse, Mutant, build_mutants, list_parameters, list_trivial_variants
 from evaluation.from_code.oversights import UNCLEAR, pair_defaults
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.sandbox_jobs import run_without_sandbox_faults
 from evaluation.from_code.source.find import ProjectFunction
-from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS, VariantOutcomes
 from evaluation.project_tests.spec import MAX_MEMORY_MIB, ProjectTests

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 
 from evaluation.from_code.source.attributes import (
     CONSTRUCTORS,
+    MAX_DEPTH,
     Attribute,
     describe_inherited,
     find_attributes,
     format_attributes,
+    shorten_value,
 )
 from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.project import Module, Project
-from evaluation.from_code.source.shortening import MAX_DEPTH, shorten_value
 from evaluation.source import list_bound_names
 
 _WHOLE_LINES = 12
