@@ -1,7 +1,7 @@
 """Which of the project's functions each test called, and which installed files the tests needed, from the recorder.
 
-Like the recorded calls, its files are read as untrusted: the tests may write there too. The modules of packages that are
-installed in editable mode are not in the folder of packages, but in a project's.
+Like the recorded calls, its files are read as untrusted: the tests may write there too. The modules of packages that
+are installed in editable mode are not in the folder of packages, but in a project's.
 """
 
 from __future__ import annotations
