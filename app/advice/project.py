@@ -38,7 +38,7 @@ def open_folder(spec: AdviceSpec) -> PreparedProject:
     """A folder of this machine, whose tests run as its user runs them. Raises ProjectError, BadInputError."""
     python = find_interpreter(spec)
     command = resolve_command(from_code.split_command(spec.tests), python)
-    return PreparedProject(open_project(spec.path, python), command, Options(limit_s=LIMIT_S, python=python), None)
+    return PreparedProject(open_project(spec.path), command, Options(limit_s=LIMIT_S, python=python), None)
 
 
 def open_archive(spec: AdviceSpec, archive: UploadedProject, folder: Path, sandbox: Sandbox) -> PreparedProject:
@@ -60,9 +60,7 @@ def open_archive(spec: AdviceSpec, archive: UploadedProject, folder: Path, sandb
             os.chown(folder, NOBODY, NOBODY)
         complete.touch()
     command = confinement.resolve(spec.tests)
-    return PreparedProject(
-        open_project(str(project), sandbox.python.executable), command, Options(limit_s=LIMIT_S), confinement
-    )
+    return PreparedProject(open_project(str(project)), command, Options(limit_s=LIMIT_S), confinement)
 
 
 def find_archive_folder(job_id: object) -> Path:

@@ -122,15 +122,13 @@ def from_code(  # noqa: PLR0913 (click hands each option over by itself)
 ) -> None:
     """Make a dataset of a Python project: its functions are the tasks, their behaviour in its tests is the test.
 
-    PROJECT is a folder, or the name of a package or module that the interpreter has installed. Its tests run as they
-    do when you run them, outside the sandbox; everything else runs inside. Two datasets are stored: NAME, whose
-    prompts end where the body begins, and NAME-infill, with the real file before and after the body. In both, answers
-    are judged in their real module. A stopped run resumes.
+    PROJECT is a folder. Its tests run as they do when you run them, outside the sandbox; everything else runs inside.
+    Two datasets are stored: NAME, whose prompts end where the body begins, and NAME-infill, with the real file before
+    and after the body. In both, answers are judged in their real module. A stopped run resumes.
 
     Example:
         bassline datasets from-code ./myproject --name mine --tests "python -m pytest -q"
-        bassline datasets from-code more_itertools --doctests --python .venv/bin/python
-        bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
+        bassline datasets from-code ./myproject --doctests --python .venv/bin/python
     """
     options = Options(lines_before, lines_after, timeout, context=context, judge=judge)
     asked = DatasetRequest(
@@ -163,11 +161,11 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
     options = replace(asked.options, python=interpreter if asked.python else "")
     json_file = asked.json_file
     try:
-        found = open_project(asked.project, interpreter)
+        found = open_project(asked.project)
         commands = _build_commands(found, asked.tests, asked.doctests, interpreter, options.python)
         name = asked.name or found.name
         service.check_name(name)
-        if options.judge != "cases" and not found.version:
+        if options.judge != "cases":
             options = replace(options, store_secrets=confirm_stored_files(found, asked.assume_yes))
         finished = _run_from_code(ctx, found, commands, options, asked.environment)
     except ProjectError as error:
@@ -289,7 +287,8 @@ def _print_tasks(console: Console, rows: list[dict[str, Any]]) -> None:
 
 
 def _print_left_out(console: Console, coverage: Coverage) -> None:
-    console.print(f"\nleft out: {coverage.seen - coverage.tasks} of {coverage.seen} functions, by reason")
+    seen = coverage.functions_seen
+    console.print(f"\nleft out: {seen - coverage.tasks} of {seen} functions, by reason")
     left_out = [(str(each.functions), each.reason, each.unlock) for each in coverage.left_out]
     console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
     console.print("--json names them, and so does the page of the dataset")
@@ -312,8 +311,9 @@ def _print_totals(console: Console, rows: list[dict[str, Any]], coverage: Covera
         f"own tests; {weak_tasks} with a weak test (it misses a mutant, or has few calls)"
     )
     console.print(
-        f"{100 * coverage.covered_share:.0f} % of the {format_count(coverage.called, 'function')} that the tests call "
-        f"became tasks, with {100 * coverage.lines_share:.0f} % of their lines; the project has {coverage.seen} in all"
+        f"{100 * coverage.covered_share:.0f} % of the {format_count(coverage.functions_called, 'function')} that the "
+        f"tests call became tasks, with {100 * coverage.lines_share:.0f} % of their lines; "
+        f"the project has {coverage.functions_seen} in all"
     )
     if rows:
         console.print(_describe_stated_share(rows))

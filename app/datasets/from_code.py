@@ -26,11 +26,11 @@ from app.datasets.models import Dataset
 from evaluation.datasets import Task
 from evaluation.from_code import run
 from evaluation.from_code.build import Options, TaskResult
+from evaluation.from_code.mutants import list_trivial_completions
 from evaluation.from_code.reasons import find_remedy
 from evaluation.from_code.run import FinishedDataset, Watcher
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.state import BuildState
-from evaluation.from_code.trivial_bodies import list_trivial_completions
 from evaluation.sandbox import Sandbox
 
 INFILL = "-infill"
@@ -189,7 +189,7 @@ def build_report(finished: FinishedDataset, stored: Sequence[Dataset], checked: 
     return {
         "dataset": stored[0].name if stored else None,
         "functions_seen": len(finished.functions),
-        "functions_called": coverage.called,
+        "functions_called": coverage.functions_called,
         "tasks": len(rows),
         "covered_share": coverage.covered_share,
         "trivial_passed": len(checked.trivial_passed),

@@ -5,30 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import (
+    MAX_FAILED,
     OTHER_HASH_SEED,
     SINGLE_VARIANT_LIMITS,
     CallOutcome,
     PlacedFunction,
     UnobservableError,
     Variant,
-    observe_all,
-    observe_each,
+    observe,
     run_variants_on_cases,
 )
 from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
-from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES, Mutant
+from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.oversights import UNCLEAR
 from evaluation.from_code.placing.module_runner import MAX_MESSAGE
 from evaluation.from_code.placing.steps import CHANCE
 from evaluation.from_code.placing.tree_equality import agrees
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
+from evaluation.from_code.sandbox_jobs import run_without_sandbox_faults
 from evaluation.from_code.source.examples import DocstringExample
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status, Trust
@@ -104,8 +103,8 @@ def repeat_calls(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[Reco
     Raises ExcludedError where the sandbox gets no answer."""
     texts = [call.call for call in calls]
     try:
-        first = observe_all(sandbox, program, texts)
-        second = observe_all(sandbox.with_hash_seed(OTHER_HASH_SEED), program, texts)
+        first = observe(sandbox, program, texts)
+        second = observe(sandbox.with_hash_seed(OTHER_HASH_SEED), program, texts)
     except UnobservableError as reason:
         raise ExcludedError("cannot do in the sandbox what it did in its tests", str(reason)[:200]) from None
     found = RepeatedCalls([], first.loaded)
@@ -143,8 +142,8 @@ def run_docstring_examples(
     and the modules that they loaded."""
     calls = [each.call for each in examples]
     try:
-        observed = observe_each(sandbox, program, calls)
-        again = observe_each(sandbox.with_hash_seed(OTHER_HASH_SEED), program, calls).outcomes
+        observed = observe(sandbox, program, calls, MAX_FAILED)
+        again = observe(sandbox.with_hash_seed(OTHER_HASH_SEED), program, calls, MAX_FAILED).outcomes
     except UnobservableError:
         return list(known), set()
     found = {
@@ -227,12 +226,8 @@ def find_noticing_cases_of_variants(
         else:
             cache.store(request, answer)
     alone = [request for request in requests if request.source in program.needs_own_process]
-    list_alone = partial(_list_noticed_alone, sandbox, program, cases)
-    limits = replace(SINGLE_VARIANT_LIMITS, memory_bytes=MUTANT_MEMORY_BYTES)
-    if alone and list_alone(Variant(program.definition, tuple(range(len(cases)))), limits):
-        limits = SINGLE_VARIANT_LIMITS  # the original needs more memory
     for request in alone:
-        cache.store(request, list_alone(request, limits))
+        cache.store(request, _list_noticed_alone(sandbox, program, cases, request))
     return [cache.list_noticing(variant) for variant in variants]
 
 
@@ -273,13 +268,13 @@ def _merge_requests(variants: Iterable[Variant]) -> list[Variant]:
 
 
 def _list_noticed_alone(
-    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], variant: Variant, limits: Limits
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], variant: Variant
 ) -> list[int]:
     """The numbers of the cases that notice a variant, tried in processes of its own."""
     tried = [cases[number] for number in variant.numbers]
     try:
         placed = replace(program, definition=variant.source)
-        outcomes = observe_each(sandbox, placed, [case.call for case in tried], limits).outcomes
+        outcomes = observe(sandbox, placed, [case.call for case in tried], MAX_FAILED, SINGLE_VARIANT_LIMITS).outcomes
     except UnobservableError:
         return list(variant.numbers)
     return [

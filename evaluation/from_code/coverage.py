@@ -23,42 +23,32 @@ class ExclusionCount:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Counts of functions and of their lines without docstrings. `called` are those that the tests called, `covered`
-    those among them that became tasks: an example in a docstring may make a task of another one."""
+    """Counts of functions and of their lines without docstrings. The tests called `functions_called`; of these
+    `functions_covered` became tasks: an example in a docstring may make a task of another one."""
 
-    seen: int
-    called: int
+    functions_seen: int
+    functions_called: int
     tasks: int
-    covered: int
+    functions_covered: int
     lines_seen: int
     lines_called: int
-    lines_covered: int
+    lines_of_tasks: int
     left_out: tuple[ExclusionCount, ...]
 
     @property
     def covered_share(self) -> float:
         """The share of the called functions that became tasks, from 0 to 1."""
-        return self.covered / self.called if self.called else 0.0
+        return self.functions_covered / self.functions_called if self.functions_called else 0.0
 
     @property
     def lines_share(self) -> float:
         """The share of the lines of called functions that stand in tasks, from 0 to 1."""
-        return self.lines_covered / self.lines_called if self.lines_called else 0.0
+        return self.lines_of_tasks / self.lines_called if self.lines_called else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
-        return {
-            "functions_seen": self.seen,
-            "functions_called": self.called,
-            "tasks": self.tasks,
-            "functions_covered": self.covered,
-            "covered_share": round(self.covered_share, 4),
-            "lines_seen": self.lines_seen,
-            "lines_called": self.lines_called,
-            "lines_of_tasks": self.lines_covered,
-            "lines_share": round(self.lines_share, 4),
-            "left_out": [vars(each) for each in self.left_out],
-        }
+        shares = {"covered_share": round(self.covered_share, 4), "lines_share": round(self.lines_share, 4)}
+        return {**vars(self), **shares, "left_out": [vars(each) for each in self.left_out]}
 
 
 def compute_coverage(
@@ -71,12 +61,12 @@ def compute_coverage(
     covered = tasks & set(called)
     left_out = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
     return Coverage(
-        seen=len(functions),
-        called=len(called),
+        functions_seen=len(functions),
+        functions_called=len(called),
         tasks=len(tasks),
-        covered=len(covered),
+        functions_covered=len(covered),
         lines_seen=sum(lines.values()),
         lines_called=sum(lines[key] for key in called),
-        lines_covered=sum(lines[key] for key in covered),
+        lines_of_tasks=sum(lines[key] for key in covered),
         left_out=tuple(ExclusionCount(reason, count, find_remedy(reason)) for reason, count in left_out),
     )

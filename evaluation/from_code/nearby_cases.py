@@ -12,18 +12,17 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from evaluation.from_code import checks
-from evaluation.from_code.calls.cases import Case, drop_volatile, format_case
+from evaluation.from_code.calls.cases import Case, choose_varied_cases, drop_volatile, format_case
 from evaluation.from_code.calls.nearby import NONE_ITEM, UNLIKELY, CallSources, NearbyCall, list_nearby
 from evaluation.from_code.calls.observe import (
+    MAX_FAILED,
     OTHER_HASH_SEED,
     CallOutcome,
     PlacedFunction,
     UnobservableError,
-    observe_all,
-    observe_each,
+    observe,
 )
 from evaluation.from_code.calls.recorded import compute_digest
-from evaluation.from_code.calls.variety import choose_varied_cases
 from evaluation.from_code.fairness import MAX_EXAMPLE_CHARS
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.recording import values
@@ -202,7 +201,7 @@ def _observe_usual(
 ) -> list[Case]:
     """The calls as cases, without accidents, chance and clocks, and plain where all recorded ones are."""
     try:
-        outcomes = observe_each(sandbox, program, calls).outcomes
+        outcomes = observe(sandbox, program, calls, MAX_FAILED).outcomes
     except UnobservableError:
         return []
     raised = {case.outcome.raised[0] for case in recorded if case.outcome.raised}
@@ -222,7 +221,7 @@ def _keep_repeated(sandbox: Sandbox, program: PlacedFunction, *groups: Sequence[
     does something else there, since others may agree by luck."""
     cases = [case for group in groups for case in group]
     try:
-        again = observe_all(sandbox.with_hash_seed(OTHER_HASH_SEED), program, [case.call for case in cases]).outcomes
+        again = observe(sandbox.with_hash_seed(OTHER_HASH_SEED), program, [case.call for case in cases]).outcomes
     except UnobservableError:
         return [[] for _ in groups]
     by_digest = {case.digest: outcome for case, outcome in zip(cases, again, strict=True)}

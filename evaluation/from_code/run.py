@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -24,15 +22,14 @@ from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.coverage import Coverage, compute_coverage
 from evaluation.from_code.project_tests import make
 from evaluation.from_code.project_tests.suite import ProjectSuite, prepare_suite
-from evaluation.from_code.reasons import ExcludedError, ProjectError, StoppedError
+from evaluation.from_code.reasons import ExcludedError, ProjectError
+from evaluation.from_code.sandbox_jobs import run_parallel
 from evaluation.from_code.source.closure import ModuleSources
 from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, ProjectFunction, find_functions
-from evaluation.from_code.source.project import Project
-from evaluation.from_code.source.provenance import Origin, find_origin
+from evaluation.from_code.source.project import Origin, Project, find_origin
 from evaluation.from_code.state import BuildState
 from evaluation.from_code.tasks import build_infilling_row
 from evaluation.sandbox import Sandbox
-from evaluation.sandbox.supervisor import stop_jobs_on
 
 
 class Watcher(Protocol):
@@ -124,7 +121,14 @@ def build_dataset(  # noqa: PLR0913 (each says what the work is done with)
     state.folder.mkdir(parents=True, exist_ok=True)
     recording = state.load_recording()
     if recording is None:
-        recording = _record(project, functions, commands, state, options, watcher, confinement)
+        watcher.on_recording(commands, 0.0)
+        recording = record.record_calls(
+            project, functions, commands, state.folder / "record", options.limit_s,
+            lambda seconds: watcher.on_recording(commands, seconds), options.python, confinement=confinement,
+        )  # fmt: skip
+        if not (recording.calls or recording.refused or recording.covering.list_called_functions()):
+            raise ProjectError(_explain_empty_recording(project, recording, options))
+        state.save_recording(recording)
     seconds["recording"] = round(recording.seconds, 1)
     started = time.monotonic()
     if options.judge == build.JUDGE:
@@ -135,36 +139,15 @@ def build_dataset(  # noqa: PLR0913 (each says what the work is done with)
         )
     seconds["testing"] = round(time.monotonic() - started, 1)
     started = time.monotonic()
-    known = state.load_results()
     try:
         sources = ModuleSources(project, recording.covering.path)
         work = build.BuildContext(sandbox, project, origin, functions, recording, sources, options)
-        made = _make_tasks(TaskMaker(work, suite), functions, known, state, watcher, workers)
+        made = _make_tasks(TaskMaker(work, suite), functions, state, watcher, workers)
     finally:
         suite.close()
     seconds["checking"] = round(time.monotonic() - started, 1)
     result = build.assemble_dataset(functions, made, options)
     return FinishedDataset(project, origin, functions, recording, result, state, suite, seconds)
-
-
-def _record(
-    project: Project,
-    functions: Sequence[ProjectFunction],
-    commands: Sequence[Sequence[str]],
-    state: BuildState,
-    options: Options,
-    watcher: Watcher,
-    confinement: Confinement | None,
-) -> Recording:
-    watcher.on_recording(commands, 0.0)
-    recording = record.record_calls(
-        project, functions, commands, state.folder / "record", options.limit_s,
-        lambda seconds: watcher.on_recording(commands, seconds), options.python, confinement=confinement,
-    )  # fmt: skip
-    if not recording.calls and not recording.refused and not recording.covering.list_called_functions():
-        raise ProjectError(_explain_empty_recording(project, recording, options))
-    state.save_recording(recording)
-    return recording
 
 
 def _explain_empty_recording(project: Project, recording: Recording, options: Options) -> str:
@@ -195,7 +178,7 @@ def _explain_empty_recording(project: Project, recording: Recording, options: Op
         )
     return (
         f"the tests called no function of {project.name} that could be recorded{said}: they may import another copy "
-        f"than the one in {project.root}; install that one with `pip install -e`, or give the package's name instead"
+        f"than the one in {project.root}: install that one with `pip install -e`"
     )
 
 
@@ -250,38 +233,19 @@ def _are_tests_better(source: Mapping[str, Any]) -> bool:
 def _make_tasks(
     maker: TaskMaker,
     functions: Sequence[ProjectFunction],
-    known: dict[str, TaskResult],
     state: BuildState,
     watcher: Watcher,
     workers: int,
 ) -> list[TaskResult]:
-    todo = [function for function in functions if not function.reason and function.key not in known]
-    total = len(todo) + len(known)
-    done = dict(known)
+    done = state.load_results()
+    todo = [function for function in functions if not function.reason and function.key not in done]
+    total = len(todo) + len(done)
     watcher.on_checking(len(done), total, None)
 
-    stop = threading.Event()
-
-    def make_one(function: ProjectFunction) -> TaskResult:
-        with stop_jobs_on(stop):
-            made = maker.make(function)
-        if stop.is_set():
-            raise StoppedError
+    for made in run_parallel(maker.make, todo, workers):
         state.add_result(made)
-        return made
-
-    executor = ThreadPoolExecutor(workers, "from-code")
-    try:
-        pending: set[Future[TaskResult]] = {executor.submit(make_one, function) for function in todo}
-        while pending:
-            finished, pending = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
-            for future in finished:
-                made = future.result()
-                done[made.key] = made
-                watcher.on_checking(len(done), total, made)
-    finally:
-        stop.set()
-        executor.shutdown(cancel_futures=True)
+        done[made.key] = made
+        watcher.on_checking(len(done), total, made)
     return [
         TaskResult(function.key, reason=function.reason) if function.reason else done[function.key]
         for function in functions

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from evaluation.from_code.build import TaskResult
 from evaluation.from_code.calls.record import Recording
@@ -21,21 +19,25 @@ class BuildState:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._writing = threading.Lock()
         self._made = folder / "made.jsonl"
+        self._recording = folder / "recording.json"
 
     def load_recording(self) -> Recording | None:
         """The recording, if it was finished."""
-        found = self._read("recording.json")
-        if found is None:
+        try:
+            found = json.loads(self._recording.read_text("utf-8"))
+        except OSError:
             return None
-        found["calls"] = {key: [_parse_call(row) for row in rows] for key, rows in found["calls"].items()}
+        for rows in found["calls"].values():
+            rows[:] = [RecordedCall(**{**row, "raised": tuple(row["raised"])}) for row in rows]
         found["covering"] = CallsByTest(**found["covering"])
         return Recording(**found)
 
     def save_recording(self, recording: Recording) -> None:
         """Store a finished recording."""
-        self._write("recording.json", asdict(recording))
+        partial = self.folder / f".recording.{os.getpid()}"
+        partial.write_text(json.dumps(asdict(recording)), "utf-8")
+        partial.replace(self._recording)
 
     def load_results(self) -> dict[str, TaskResult]:
         """The results of finished functions, by key."""
@@ -53,25 +55,10 @@ class BuildState:
         return found
 
     def add_result(self, made: TaskResult) -> None:
-        """Store the result of one function. Safe to call from several threads."""
-        with self._writing, self._made.open("a", encoding="utf-8") as file:
+        """Store the result of one function."""
+        with self._made.open("a", encoding="utf-8") as file:
             file.write("\n" + json.dumps(asdict(made)))  # a line that was cut off does not spoil this one
 
     def remove(self) -> None:
         """Delete everything, once the dataset is stored."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _read(self, name: str) -> Any:
-        try:
-            return json.loads((self.folder / name).read_text("utf-8"))
-        except (OSError, ValueError):
-            return None
-
-    def _write(self, name: str, content: Any) -> None:
-        partial = self.folder / f".{name}.{os.getpid()}"
-        partial.write_text(json.dumps(content), "utf-8")
-        partial.replace(self.folder / name)
-
-
-def _parse_call(row: dict[str, Any]) -> RecordedCall:
-    return RecordedCall(**{**row, "raised": tuple(row["raised"])})

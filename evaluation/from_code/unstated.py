@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
+from evaluation.from_code.source.attributes import STANDARD_ATTRIBUTE_NAMES
 from evaluation.source import FunctionNode, find_compile_error, is_self, unparse
 
 MAX_CONSTANTS = 40

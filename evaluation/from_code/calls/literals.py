@@ -1,4 +1,4 @@
-"""Plain values as Python literals, as a test writes them."""
+"""Values as Python literals, as tests and prompts write them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from evaluation.from_code.recording.values import OpaqueObject, read_plain
 
 
 def format_literal(value: Any) -> str:
-    """An expression for a plain value. The same value gives the same text in every process."""
+    """An expression for a plain value, the same in every process; an object by its class and attributes."""
+    if isinstance(value, OpaqueObject):
+        return _format_tree(value.tree)
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
     if isinstance(value, list):
@@ -50,31 +52,15 @@ def has_mutable_argument(arguments: tuple[Any, dict[str, Any]]) -> bool:
     return False
 
 
-def format_for_reader(value: Any) -> str:
-    """A value as a reader sees it: plain data as `format_literal` writes it, an object by its class and attributes."""
-    if isinstance(value, OpaqueObject):
-        return _format_tree(value.tree)
-    if isinstance(value, list | tuple):
-        inner = ", ".join(map(format_for_reader, value))
-        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
-    if isinstance(value, dict):
-        inner = ", ".join(f"{format_for_reader(key)}: {format_for_reader(item)}" for key, item in value.items())
-        return "{" + inner + "}"
-    if isinstance(value, set | frozenset):
-        text = "{" + ", ".join(sorted(map(format_for_reader, value))) + "}" if value else "set()"
-        return text if isinstance(value, set) else f"frozenset({text if value else ''})"
-    return format_literal(value)
-
-
 def format_arguments(text: str) -> list[str]:
     """The arguments of a written call, or of what it left of them, each as a reader sees it."""
     args, kwargs = read_plain(text)
-    return [*map(format_for_reader, args), *(f"{name}={format_for_reader(value)}" for name, value in kwargs.items())]
+    return [*map(format_literal, args), *(f"{name}={format_literal(value)}" for name, value in kwargs.items())]
 
 
 def _format_tree(tree: Any) -> str:
     if not isinstance(tree, dict) or tree.keys() & {"dict", "tuple", "set", "frozenset", "float", "bytes", "range"}:
-        return format_for_reader(read_plain(json.dumps(tree)))
+        return format_literal(read_plain(json.dumps(tree)))
     ((tag, body),) = tree.items()
     if tag == "number":
         return _format_tree(body[1])

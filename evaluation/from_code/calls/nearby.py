@@ -90,25 +90,30 @@ def list_nearby(
     others = [each for each in list_distinct(sources.receivers) if _name_class(each) in classes][:_MAX_RECEIVERS]
     texts = sorted({*_find_texts(node), *(text for text in sources.texts if len(text) <= MAX_TEXT_CHARS)})
     compared, checked = _find_compared_numbers(node), _find_checked_types(node)
-    pools = _collect_pools(calls)
+    found_values: dict[ArgumentPlace, list[Any]] = {}
+    for place, value in chain.from_iterable(map(_list_arguments, calls)):
+        found_values.setdefault(place, []).append(value)
+    pools = {place: list_distinct(found) for place, found in found_values.items()}
     known = {case.call for case in cases}
     tried: set[tuple[ArgumentPlace, str]] = set()
     attempts: Counter[tuple[ArgumentPlace, str]] = Counter()
     queues: dict[Hashable, list[str]] = {}
     found: dict[str, NearbyCall] = {}
-    for case, (args, kwargs) in zip(cases[:_MAX_CHANGED], calls, strict=False):
+    for case, call in zip(cases[:_MAX_CHANGED], calls, strict=False):
         hints = Hints(compared, checked, texts, sorted(_list_lengths(json.loads(case.call)))[-_MAX_LENGTHS:])
-        holds = is_constructor and bool(args) and _has_content(args[0])
-        if holds and try_serialize(_hold_arguments(args, kwargs)) != case.call:
+        receiver = next(iter(call[0]), None)
+        holds = is_constructor and _has_content(receiver)
+        if holds and try_serialize(_hold_arguments(*call)) != case.call:
             continue
-        changes = _change_call(args, kwargs, pools, hints, node)
-        elsewhere = _take_from_elsewhere(args, kwargs, list_parameters(node), sources.texts_by_parameter)
-        for place, kind, changed in chain(changes, elsewhere, _replace_receiver(args, kwargs, others)):
+        changes = _change_call(call, pools, hints, node)
+        elsewhere = _take_from_elsewhere(call, list_parameters(node), sources.texts_by_parameter)
+        replaced = ((0, "receiver", _replace_argument(call, 0, each)) for each in others if _name_class(receiver))
+        for place, kind, changed in chain(changes, elsewhere, replaced):
             attempts[place, kind] += 1
             if attempts[place, kind] > _MAX_ATTEMPTS:
                 continue
             text = try_serialize(_hold_arguments(*changed) if holds else changed)
-            value = try_serialize(_get_argument(changed, place))
+            value = try_serialize(dict(_list_arguments(changed)).get(place))
             if text is None or value is None or text in known:
                 continue
             known.add(text)
@@ -119,21 +124,16 @@ def list_nearby(
     return {text: found[text] for text in _take_in_turns(queues)[:limit]}
 
 
-def _collect_pools(calls: Sequence[_Call]) -> dict[ArgumentPlace, list[Any]]:
-    """The distinct values of each argument."""
-    pools: dict[ArgumentPlace, list[Any]] = {}
-    for args, kwargs in calls:
-        arguments: list[tuple[ArgumentPlace, Any]] = [*enumerate(args), *kwargs.items()]
-        for place, value in arguments:
-            pools.setdefault(place, []).append(value)
-    return {place: list_distinct(pool) for place, pool in pools.items()}
+def _list_arguments(call: _Call) -> list[tuple[ArgumentPlace, Any]]:
+    args, kwargs = call
+    return [*enumerate(args), *kwargs.items()]
 
 
-def _replace_receiver(args: tuple[Any, ...], kwargs: dict[str, Any], others: Sequence[Any]) -> Iterator[_Change]:
-    """A method's call with each of the other objects of its class as the receiver."""
-    if args and _name_class(args[0]):
-        for other in others:
-            yield 0, "receiver", ((other, *args[1:]), kwargs)
+def _replace_argument(call: _Call, place: ArgumentPlace, other: Any) -> _Call:
+    args, kwargs = call
+    if isinstance(place, str):
+        return args, {**kwargs, place: other}
+    return (*args[:place], other, *args[place + 1 :]), kwargs
 
 
 def _take_in_turns(queues: dict[Hashable, list[str]]) -> list[str]:
@@ -167,46 +167,28 @@ def _list_lengths(tree: Any) -> set[int]:
     return own.union(*map(_list_lengths, parts))
 
 
-def _take_from_elsewhere(
-    args: tuple[Any, ...], kwargs: dict[str, Any], names: Sequence[str], texts: Mapping[str, Sequence[Any]]
-) -> Iterator[_Change]:
+def _take_from_elsewhere(call: _Call, names: Sequence[str], texts: Mapping[str, Sequence[Any]]) -> Iterator[_Change]:
     """The call with texts that other functions were called with for a parameter of the same name."""
-    for number, (name, value) in enumerate(zip(names, args, strict=False)):
+    for place, value in _list_arguments(call):
+        name = place if isinstance(place, str) else names[place] if place < len(names) else ""
         for other in texts.get(name, ()):
             if type(other) is type(value):
-                yield number, "elsewhere", ((*args[:number], other, *args[number + 1 :]), kwargs)
-    for name, value in kwargs.items():
-        for other in texts.get(name, ()):
-            if type(other) is type(value):
-                yield name, "elsewhere", (args, {**kwargs, name: other})
-
-
-def _get_argument(call: _Call, place: ArgumentPlace) -> Any:
-    """The argument in this place, None where there is none."""
-    args, kwargs = call
-    if isinstance(place, str):
-        return kwargs.get(place)
-    return args[place] if place < len(args) else None
+                yield place, "elsewhere", _replace_argument(call, place, other)
 
 
 def _change_call(
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    pools: dict[ArgumentPlace, list[Any]],
-    hints: Hints,
-    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    call: _Call, pools: dict[ArgumentPlace, list[Any]], hints: Hints, node: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> Iterator[_Change]:
     """Each change of one argument."""
-    for number, value in enumerate(args):
-        for kind, other in change_value(value, pools[number], hints):
-            yield number, kind, ((*args[:number], other, *args[number + 1 :]), kwargs)
-        for other in args[:number]:
+    args, kwargs = call
+    for place, value in _list_arguments(call):
+        if isinstance(place, str):
+            yield place, "left out", (args, {key: part for key, part in kwargs.items() if key != place})
+        for kind, other in change_value(value, pools[place], hints):
+            yield place, kind, _replace_argument(call, place, other)
+        for other in () if isinstance(place, str) else args[:place]:
             if type(other) is type(value) and other is not value:
-                yield number, "the same", ((*args[:number], other, *args[number + 1 :]), kwargs)
-    for name, value in kwargs.items():
-        yield name, "left out", (args, {key: part for key, part in kwargs.items() if key != name})
-        for kind, other in change_value(value, pools[name], hints):
-            yield name, kind, (args, {**kwargs, name: other})
+                yield place, "the same", _replace_argument(call, place, other)
     n_positional = len(list_positional_arguments(node.args))
     if len(args) > n_positional - len(node.args.defaults):
         yield len(args) - 1, "left out", (args[:-1], kwargs)
@@ -215,11 +197,10 @@ def _change_call(
         if name not in constants or name in kwargs:
             continue
         if number < min(len(args), n_positional):
-            yield number, "left to its default", ((*args[:number], constants[name], *args[number + 1 :]), kwargs)
+            yield number, "left to its default", _replace_argument(call, number, constants[name])
         else:
-            yield from (
-                (name, kind, (args, {**kwargs, name: other})) for kind, other in _change_default(constants[name])
-            )
+            for kind, other in _change_default(constants[name]):
+                yield name, kind, _replace_argument(call, name, other)
 
 
 def _change_default(default: object) -> Iterator[tuple[str, Any]]:

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from evaluation.from_code.calls.volatile import is_volatile
-from evaluation.from_code.mutants import MUTANT_MEMORY_BYTES
 from evaluation.from_code.placing.sharing import KEPT
 from evaluation.from_code.placing.spec import ENTRY, FunctionPlacement
-from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
+from evaluation.from_code.sandbox_jobs import run_without_sandbox_faults
 from evaluation.sandbox import Limits, Sandbox, SandboxJob
 from evaluation.verdicts import Status
 
@@ -106,8 +105,43 @@ class Observation:
     loaded: set[str]
 
 
-def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], limits: Limits = LIMITS) -> Observation:
-    """The outcome of each call, in one process. Raises UnobservableError, and SandboxFaultError."""
+def observe(
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], max_failed: int = 0, limits: Limits = LIMITS
+) -> Observation:
+    """The outcome of each call, in batches of BATCH; one that does not answer is split, because all its calls share
+    one limit of CPU time and of the answer's size.
+
+    At most `max_failed` calls, which end the process or take too long, are `failed`. Raises UnobservableError where
+    more do, and SandboxFaultError.
+    """
+    found = Observation([], set())
+    failed = 0
+
+    def observe_part(part: Sequence[str]) -> None:
+        nonlocal failed
+        try:
+            observed = _observe_in_one_process(sandbox, program, part, limits)
+        except UnobservableError as reason:
+            if len(part) == 1 and failed < max_failed:
+                failed += 1
+                found.outcomes.append(CallOutcome(failed=str(reason)))
+                return
+            if len(part) == 1:
+                raise
+            for smaller in split_at(part, reason.index):
+                observe_part(smaller)
+        else:
+            found.outcomes.extend(observed.outcomes)
+            found.loaded |= observed.loaded
+
+    for start in range(0, len(calls), BATCH):
+        observe_part(calls[start : start + BATCH])
+    return found
+
+
+def _observe_in_one_process(
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], limits: Limits
+) -> Observation:
     if not calls:
         return Observation([], set())
     rows = _run_method(sandbox, program, "observe", calls, limits)
@@ -145,50 +179,6 @@ def _run_method(
     return found
 
 
-def observe_all(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> Observation:
-    """The outcome of each call, in batches of BATCH; one that does not answer is split, because all its calls share
-    one limit of CPU time and of the answer's size. Raises UnobservableError if a call does not answer."""
-    return _observe_in_batches(sandbox, program, calls, 0, LIMITS)
-
-
-def observe_each(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], limits: Limits = LIMITS
-) -> Observation:
-    """The same, with `failed` for calls that end the process or take too long.
-
-    At most MAX_FAILED calls may fail; raises UnobservableError where more do.
-    """
-    return _observe_in_batches(sandbox, program, calls, MAX_FAILED, limits)
-
-
-def _observe_in_batches(
-    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str], allowed: int, limits: Limits
-) -> Observation:
-    found = Observation([], set())
-    failed = 0
-
-    def observe_part(part: Sequence[str]) -> None:
-        nonlocal failed
-        try:
-            observed = observe(sandbox, program, part, limits)
-        except UnobservableError as reason:
-            if len(part) == 1 and failed < allowed:
-                failed += 1
-                found.outcomes.append(CallOutcome(failed=str(reason)))
-                return
-            if len(part) == 1:
-                raise
-            for smaller in split_at(part, reason.index):
-                observe_part(smaller)
-        else:
-            found.outcomes.extend(observed.outcomes)
-            found.loaded |= observed.loaded
-
-    for start in range(0, len(calls), BATCH):
-        observe_part(calls[start : start + BATCH])
-    return found
-
-
 def split_at(sequence: Sequence[T], index: int | None) -> list[Sequence[T]]:
     """What is before the index, the item there and what follows; two halves where that is no index of it."""
     if index is None or index >= len(sequence):
@@ -215,40 +205,14 @@ def run_variants_on_cases(
     None where only a process of its own can tell: the variant cannot take the function's place in a loaded module, or
     it ended the process. Nothing untrusted decides here: variants are ours.
     """
+    is_alone = len(variants) == 1
     try:
-        return _run_variants(sandbox, program, cases, variants, MUTANT_MEMORY_BYTES)
+        return _run_variants(sandbox, program, cases, variants, is_alone)
     except UnobservableError as reason:
-        memory_bytes, index = find_enough_memory(sandbox, program, cases), reason.index
-    parts = [variants] if memory_bytes != MUTANT_MEMORY_BYTES else split_at(variants, index)
-    return _run_parts(sandbox, program, cases, parts, memory_bytes)
-
-
-def find_enough_memory(sandbox: Sandbox, program: PlacedFunction, cases: Sequence[tuple[Any, ...]]) -> int:
-    """The address space for variants, in bytes: little where the original does on these cases what it did."""
-    variants = [Variant(program.definition, tuple(range(len(cases))))]
-    try:
-        found = _run_variants(sandbox, program, cases, variants, MUTANT_MEMORY_BYTES, is_alone=True)
-    except UnobservableError:
-        return LIMITS.memory_bytes
-    return MUTANT_MEMORY_BYTES if found in ([[]], [None]) else LIMITS.memory_bytes
-
-
-def _run_parts(
-    sandbox: Sandbox,
-    program: PlacedFunction,
-    cases: Sequence[tuple[Any, ...]],
-    parts: Sequence[Sequence[Variant]],
-    memory_bytes: int,
-) -> list[list[int] | None]:
-    """What the variants of all parts do; where the process of one does not answer, it is split again."""
-    answers: list[list[int] | None] = []
-    for part in parts:
-        try:
-            answers += _run_variants(sandbox, program, cases, part, memory_bytes, is_alone=len(part) == 1)
-        except UnobservableError as reason:
-            split = split_at(part, reason.index)
-            answers += [None] if len(part) == 1 else _run_parts(sandbox, program, cases, split, memory_bytes)
-    return answers
+        if is_alone:
+            return [None]
+        parts = split_at(variants, reason.index)
+    return [answer for part in parts for answer in run_variants_on_cases(sandbox, program, cases, part)]
 
 
 def _run_variants(
@@ -256,8 +220,7 @@ def _run_variants(
     program: PlacedFunction,
     cases: Sequence[tuple[Any, ...]],
     variants: Sequence[Variant],
-    memory_bytes: int,
-    is_alone: bool = False,
+    is_alone: bool,
 ) -> list[list[int] | None]:
     """What `run_variants_on_cases` returns, from one process. Raises UnobservableError where the process ends, or where
     the original no longer does afterwards what it did; with `is_alone` the latter does not count, because a single
@@ -267,10 +230,9 @@ def _run_variants(
         return [[] for _ in variants]
     places = {number: place for place, number in enumerate(used)}
     rows = [(each.source, [places[number] for number in each.numbers], each.stop_at_first) for each in variants]
-    commands = [[cases[number] for number in used], *rows, None]
-    limits = replace(_VARIANT_LIMITS, memory_bytes=memory_bytes)
+    commands = [json.dumps(each) for each in ([cases[number] for number in used], *rows, None)]
     try:
-        _, *found, original = _run_method(sandbox, program, "try_variant", list(map(json.dumps, commands)), limits)
+        _, *found, original = _run_method(sandbox, program, "try_variant", commands, _VARIANT_LIMITS)
     except UnobservableError as reason:
         index = reason.index - 1 if reason.index else None  # the first command has the cases
         raise UnobservableError(str(reason), index) from None

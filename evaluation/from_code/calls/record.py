@@ -11,14 +11,14 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evaluation.from_code.calls.commands import run_command
 from evaluation.from_code.calls.confined import Confinement, open_slot, run_confined
-from evaluation.from_code.calls.recorded import RecordedCall, read_digests, read_recorded_calls
+from evaluation.from_code.calls.recorded import RecordedCalls, read_digests, read_recorded_calls
 from evaluation.from_code.project_tests.covering import CallsByTest, read_calls_by_test
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.recording import calls as recording_calls
@@ -45,18 +45,13 @@ CommandRunner = Callable[[Sequence[str], Path, dict[str, str], float, Callable[[
 
 
 @dataclass
-class Recording:
+class Recording(RecordedCalls):
     """What was recorded while the tests ran, and how the tests ended."""
 
-    calls: dict[str, list[RecordedCall]] = field(default_factory=dict)  # by function key
-    # types of results that are not plain data, by function key
-    refused: dict[str, list[str]] = field(default_factory=dict)
     # of the first command that failed, else of the last one; None if it was ended at the time limit
     exit_code: int | None = 0
     output: str = ""  # of the same command
     seconds: float = 0.0
-    # for files of the recorder that were not read in full: the reason, by name
-    unread: dict[str, str] = field(default_factory=dict)
     covering: CallsByTest = field(default_factory=CallsByTest)
 
     @property
@@ -115,11 +110,8 @@ def record_calls(  # noqa: PLR0913 (each says how the tests run)
     def report_elapsed(_of_command: float) -> None:
         on_second(time.monotonic() - started)
 
-    plan = {
-        "targets": _list_targets(project, functions),
-        "functions": _list_functions(project, functions),
-        "quiet_s": quiet_s,
-    }
+    root = os.path.realpath(project.root)
+    plan = {"project": root, "functions": _list_functions(project, functions), "quiet_s": quiet_s}
     with contextlib.ExitStack() as stack:
         runner: CommandRunner = run_command
         inside: Path | None = None
@@ -170,11 +162,9 @@ class _RecordingRun:
         known = None if repeated is None else str(repeated)
         plan.write_text(json.dumps({**self._plan, "repeated": known}), "utf-8")
         hooks = _write_hooks(self._folder)
-        if self._packages is None:
-            environment = _build_environment(self._project, hooks, plan, python)
-        else:
+        if self._packages is not None:
             (hooks / "bassline_recording" / "__init__.py").write_text(_NEUTRAL_MACHINE, "utf-8")
-            environment = _build_sandbox_environment(self._project, hooks, plan, self._packages, self._temporary)
+        environment = _build_environment(self._project, hooks, plan, python, self._packages, self._temporary)
         recording = Recording()
         for command in commands:
             exit_code, output = self._runner(command, self._project.root, environment, limit_s, on_second)
@@ -190,34 +180,20 @@ def _list_local_paths(project: Project) -> list[str]:
     return [json.dumps(folder)[1:-1] for folder in sorted(folders)]
 
 
-def _list_targets(
-    project: Project, functions: Sequence[ProjectFunction]
-) -> dict[str, list[tuple[str, int, str, bool]]]:
-    targets: dict[str, list[tuple[str, int, str, bool]]] = {}
-    for function in functions:
-        if not function.reason:
-            path = os.path.realpath(project.root / function.module.path)
-            node = function.node
-            targets.setdefault(path, []).append((node.name, node.lineno, function.key, function.is_generator))
-    return targets
-
-
-def _list_functions(project: Project, functions: Sequence[ProjectFunction]) -> dict[str, list[tuple[int, str]]]:
-    """(line, key) of every function, also of those that recorded calls cannot judge, by the path of its file."""
-    every: dict[str, list[tuple[int, str]]] = {}
+def _list_functions(project: Project, functions: Sequence[ProjectFunction]) -> dict[str, list[tuple[int, str, str]]]:
+    """(line, key, what is recorded) of every function by the path of its file: its inputs, its calls or nothing."""
+    every: dict[str, list[tuple[int, str, str]]] = {}
     for function in functions:
         path = os.path.realpath(project.root / function.module.path)
-        every.setdefault(path, []).append((function.node.lineno, function.key))
+        how = "" if function.reason else "inputs" if function.is_generator else "calls"
+        every.setdefault(path, []).append((function.node.lineno, function.key, how))
     return every
 
 
 def _write_hooks(folder: Path) -> Path:
     """A folder for PYTHONPATH: the module that Python imports when it starts, and the package that it needs."""
     hooks = folder / "hooks"
-    package = hooks / "bassline_recording"
-    package.mkdir(parents=True)
-    for name in ("__init__", "objects", "values", "calls", "seen", "seeds", "hook", "time_limit"):
-        shutil.copyfile(_SOURCE / f"{name}.py", package / f"{name}.py")
+    shutil.copytree(_SOURCE, hooks / "bassline_recording", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(_SOURCE / "sitecustomize.py", hooks / "sitecustomize.py")
     run = folder / "run"
     run.mkdir()
@@ -225,31 +201,21 @@ def _write_hooks(folder: Path) -> Path:
     return hooks
 
 
-def _build_environment(project: Project, hooks: Path, plan: Path, python: str) -> dict[str, str]:
-    own = [*map(str, project.import_roots), os.environ.get("PYTHONPATH", "")]
-    programs = [str(Path(python).parent)] if python else []
-    return {
-        **os.environ,
-        "PATH": os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)]),
-        **_build_recorder_variables(hooks, plan, filter(None, own)),
-    }
-
-
-def _build_sandbox_environment(
-    project: Project, hooks: Path, plan: Path, packages: Path, temporary: Path
+def _build_environment(
+    project: Project, hooks: Path, plan: Path, python: str, packages: Path | None, temporary: Path
 ) -> dict[str, str]:
-    """The same in the sandbox, without any variable of this process: it may hold secrets."""
-    own = [*map(str, project.import_roots), str(packages)]
+    """The variables of the tests; in the sandbox, with its `packages`, none of this process: they may hold secrets."""
+    if packages is None:
+        programs = [str(Path(python).parent)] if python else []
+        path = os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)])
+        own = {**os.environ, "PATH": path}
+    else:
+        own = {"HOME": str(temporary), "TMPDIR": str(temporary), "PATH": "", "LANG": "C.UTF-8"}
+    installed = os.environ.get("PYTHONPATH", "") if packages is None else str(packages)
+    roots = [str(hooks), str(hooks.parent / "run"), *map(str, project.import_roots), installed]
     return {
-        **dict.fromkeys(("HOME", "TMPDIR"), str(temporary)),
-        **{"PATH": "", "LANG": "C.UTF-8"},
-        **_build_recorder_variables(hooks, plan, own),
-    }
-
-
-def _build_recorder_variables(hooks: Path, plan: Path, path: Iterable[str]) -> dict[str, str]:
-    return {
-        "PYTHONPATH": os.pathsep.join([str(hooks), str(hooks.parent / "run"), *path]),
+        **own,
+        "PYTHONPATH": os.pathsep.join(filter(None, roots)),
         "PYTHONHASHSEED": HASH_SEED,
         "PYTHONDONTWRITEBYTECODE": "1",
         "BASSLINE_RECORDING": str(plan),

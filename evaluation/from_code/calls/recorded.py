@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.recording import calls as recording_calls
-from evaluation.from_code.recording import values
+from evaluation.from_code.recording import seen, values
 
 _MAX_LINE_BYTES = 2**20
 
@@ -100,7 +100,7 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO | None]:
         yield None
         return
     facts = os.fstat(descriptor)
-    if stat.S_ISREG(facts.st_mode) and facts.st_size <= recording_calls.MAX_FILE_BYTES:
+    if stat.S_ISREG(facts.st_mode) and facts.st_size <= seen.MAX_FILE_BYTES:
         with os.fdopen(descriptor, "rb") as file:
             yield file
     else:

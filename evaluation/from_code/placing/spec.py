@@ -27,17 +27,16 @@ CALLS, VALUES = "call", "outcome"
 _METHODS = {CALLS: "call", VALUES: "run_to_json"}
 """The method of PlacedAnswer that a form calls; datasets store the form."""
 _PARTS = (
-    *("recording.objects", "recording.values"),
-    *(
-        "placing.definitions",
-        "placing.tree_equality",
-        "placing.views",
-        "placing.sharing",
-        "placing.steps",
-        "placing.task_modules",
-        "placing.expected_case",
-        "placing.module_runner",
-    ),
+    "recording.objects",
+    "recording.values",
+    "placing.definitions",
+    "placing.tree_equality",
+    "placing.views",
+    "placing.sharing",
+    "placing.steps",
+    "placing.task_modules",
+    "placing.expected_case",
+    "placing.module_runner",
 )
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from textwrap import indent
 from typing import Any
 
-from evaluation.from_code.callees import list_callee_exceptions
+from evaluation.from_code.called import list_callee_exceptions
 from evaluation.from_code.checks import MutationScore
-from evaluation.from_code.mutants import FunctionUse, Mutant, build_mutants, list_parameters
+from evaluation.from_code.mutants import FunctionUse, Mutant, build_mutants, list_parameters, list_trivial_variants
 from evaluation.from_code.oversights import UNCLEAR, pair_defaults
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
+from evaluation.from_code.sandbox_jobs import run_without_sandbox_faults
 from evaluation.from_code.source.find import ProjectFunction
-from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS, VariantOutcomes
 from evaluation.project_tests.spec import MAX_MEMORY_MIB, ProjectTests
@@ -89,7 +88,7 @@ def choose_tests(
         raise ExcludedError(_WEAK)
     trial = _VariantTrial(judge, spec, function, tests)
     survivors: list[Mutant] = []
-    allowed = 0 if must_be_strong else _count_allowed_survivors(len(faulty))
+    allowed = 0 if must_be_strong else len(faulty) - math.ceil(len(faulty) * MIN_KILLED)
     for number in trial.find_survivors([*(mutant.source for mutant in faulty), *empty], allowed):
         if number >= len(faulty):
             body = empty[number - len(faulty)].rpartition("\n")[2].strip()
@@ -115,11 +114,6 @@ def list_killed_variants(
     """The variants of a function that fail the tests of `spec`."""
     survivors = set(_VariantTrial(judge, spec, function, spec.tests).find_survivors(variants, len(variants)))
     return [variant for number, variant in enumerate(variants) if number not in survivors]
-
-
-def _count_allowed_survivors(judged: int) -> int:
-    """How many mutants may pass the tests."""
-    return judged - math.ceil(judged * MIN_KILLED)
 
 
 def choose_affordable_tests(
@@ -198,11 +192,17 @@ class _VariantTrial:
         """What is known of the first variants; of all, and nothing, where no process can try them. The first time it
         finds out how much memory the original needs."""
         found = self._run_together(variants, max_unkilled)
-        if not self._is_memory_known and not found.original_passed and not self._passes_original():
+        limits = replace(LIMITS, memory_bytes=self.memory_bytes)
+        source = self.function.module.source
+        if not (
+            self._is_memory_known
+            or found.original_passed
+            or judge_original(self.judge, self.spec, source, self.tests, limits).status == Status.PASSED
+        ):
             self.memory_bytes = LIMITS.memory_bytes
             found = self._run_together(variants, max_unkilled)
             if not found.original_passed:
-                _run_original(self.judge, self.spec, self.function.module.source, self.tests)
+                _run_original(self.judge, self.spec, source, self.tests)
         self._is_memory_known = True
         return found if found.tried else VariantOutcomes(len(variants))
 
@@ -211,11 +211,6 @@ class _VariantTrial:
         within = [_wrap_in_classes(variant, self.spec.qualified) for variant in variants]
         source = self.function.module.source
         return self.judge.find_killed_variants(source, self.spec, self.tests, within, limits, max_unkilled)
-
-    def _passes_original(self) -> bool:
-        limits = replace(LIMITS, memory_bytes=self.memory_bytes)
-        result = judge_original(self.judge, self.spec, self.function.module.source, self.tests, limits)
-        return result.status == Status.PASSED
 
     def _passes_alone(self, variant: str) -> bool:
         source, limits = self.function.module.source, replace(_MUTANT_LIMITS, memory_bytes=self.memory_bytes)

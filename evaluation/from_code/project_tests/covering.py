@@ -1,23 +1,36 @@
 """Which of the project's functions each test called, and which installed files the tests needed, from the recorder.
 
-Like the recorded calls, its files are read as untrusted: the tests may write there too.
+Like the recorded calls, its files are read as untrusted: the tests may write there too. The modules of packages that
+are installed in editable mode are not in the folder of packages, but in a project's.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from evaluation.from_code.calls.recorded import open_regular_file
-from evaluation.from_code.project_tests import editable
-from evaluation.from_code.project_tests.options import select_options
 
 _MAX_LINE_BYTES = 8 * 2**20
 _STANDARD = re.compile(r"/lib(64)?/python[0-9.]+/(?!(site|dist)-packages/)")
+
+_FLAGS = frozenset(
+    ("--doctest-modules", "--doctest-continue-on-failure", "--doctest-ignore-import-errors", "--pyargs", "--noconftest")
+)
+_WITH_VALUE = frozenset({
+    "--import-mode", "--doctest-glob", "-p", "-o", "--override-ini", "-c", "--config-file", "--confcutdir",
+    "--asyncio-mode", "--ds", "--dc",
+})  # fmt: skip
+_SETTINGS = (
+    "asyncio_default_fixture_loop_scope", "asyncio_mode", "consider_namespace_packages", "DJANGO_SETTINGS_MODULE",
+    "doctest_optionflags", "python_classes", "python_files", "python_functions", "usefixtures", "xfail_strict",
+)  # fmt: skip
+"""Settings taken from a configuration file outside the project's folder, as in a monorepo."""
 
 
 @dataclass
@@ -72,7 +85,7 @@ def read_calls_by_test(folder: Path, keys: Collection[str]) -> CallsByTest:
                             calls[key] = calls.get(key, 0) + count
     covering.files = sorted(files)
     covering.options = [word for option in sorted(options) for word in option]
-    covering.path = sorted({*covering.path, *editable.find_import_roots(covering.path, covering.files)})
+    covering.path = sorted({*covering.path, *find_editable_roots(covering.path, covering.files)})
     return covering
 
 
@@ -86,3 +99,63 @@ def _parse_row(line: bytes) -> dict[str, Any]:
 
 def _keep_texts(value: Any) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def select_options(arguments: Sequence[str], settings: Any) -> Iterator[tuple[str, ...]]:
+    """The options among pytest's arguments that matter in the sandbox too, and settings of a file elsewhere as options.
+
+    Others are left out. Reports, colours and processes mean nothing there, plugins such as pytest-cov are not taken
+    along, `--strict-markers` would refuse their markers, and `-k` and `-m` have done their work.
+    """
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in _WITH_VALUE and word[:2] in ("-p", "-o", "-c"):  # joined: `-oNAME=VALUE`
+            name, equals, value = word[:2], "=", word[2:]
+        if word in _FLAGS:
+            yield (word,)
+        elif name in _WITH_VALUE:
+            value = value if equals else next(words, "")
+            if value and not value.startswith("/") and not value.startswith("addopts="):
+                yield (name, value)
+    for name in _SETTINGS if isinstance(settings, dict) else ():
+        if name in settings:
+            found = settings[name]
+            yield ("-o", f"{name}={' '.join(map(str, found)) if isinstance(found, list) else found}")
+
+
+def find_editable_project(info: Path) -> Path | None:
+    """The project's folder of a distribution in editable mode, by its `.dist-info`; None for another one."""
+    try:
+        found = json.loads((info / "direct_url.json").read_text("utf-8"))
+        url = urlsplit(found["url"])
+        editable = found["dir_info"]["editable"] is True and url.scheme == "file"
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return Path(unquote(url.path)).resolve() if editable else None
+
+
+def find_used_packages(folder: Path, files: Iterable[str]) -> set[Path]:
+    """The top-level packages and modules of a project that hold one of these files."""
+    found = set()
+    for file in map(Path, files):
+        if file.is_relative_to(folder):
+            while (file.parent / "__init__.py").is_file():
+                file = file.parent  # noqa: PLW2901  (climbs to the package)
+            found.add(file)
+    return found
+
+
+def find_editable_roots(places: Sequence[str], files: Sequence[str]) -> set[str]:
+    """The folders from which packages in editable mode are imported; `places` are the folders of packages."""
+    projects = (find_editable_project(info) for place in places for info in Path(place).glob("*.dist-info"))
+    folders = set(filter(None, projects))
+    return {str(package.parent) for folder in folders for package in find_used_packages(folder, files)}
+
+
+def iterate_package_files(package: Path) -> Iterator[tuple[str, Path]]:
+    """(path on sys.path, file) of a package or module."""
+    every = sorted(package.rglob("*")) if package.is_dir() else [package]
+    for file in every:
+        if file.is_file() and not file.is_symlink() and "__pycache__" not in file.parts:
+            yield file.relative_to(package.parent).as_posix(), file

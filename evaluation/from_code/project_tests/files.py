@@ -8,8 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.from_code.project_tests import editable
-from evaluation.from_code.project_tests.covering import CallsByTest
+from evaluation.from_code.project_tests.covering import (
+    CallsByTest,
+    find_editable_project,
+    find_used_packages,
+    iterate_package_files,
+)
 from evaluation.from_code.project_tests.own_files import MAX_FILE_BYTES, OwnFiles, list_own_files
 from evaluation.from_code.source.project import Project
 from evaluation.project_tests.archive import MAX_BYTES, ArchiveError, is_relative, pack
@@ -38,8 +42,6 @@ class SuiteArchives:
 
 def pack_archives(project: Project, covering: CallsByTest, store_secrets: bool = False) -> SuiteArchives:
     """The archives. Raises ArchiveError, with one sentence, where their files cannot be packed."""
-    if project.version or not project.root.is_dir():
-        raise ArchiveError("the project was given by name, and its tests are not part of it: give its folder")
     roots = [root.resolve() for root in project.import_roots]
     if any(not root.is_relative_to(project.root) for root in roots):
         raise ArchiveError("the project's folder is itself a package: give the folder above it")
@@ -76,7 +78,7 @@ def read_installed_files(project: Project, covering: CallsByTest) -> tuple[dict[
                 if _is_needed(path, info, own):
                     _add_file(files, path, place / path)
             for package in packages:
-                for path, file in editable.iterate_files(package):
+                for path, file in iterate_package_files(package):
                     _add_file(files, path, file)
     if "pytest/__init__.py" not in files:
         raise ArchiveError('the tests were not run by pytest: give --tests "python -m pytest -q"')
@@ -90,8 +92,8 @@ def _iterate_used(place: Path, own_name: str, files: Sequence[str]) -> Iterator[
     for info in sorted(place.glob("*.dist-info")):
         paths = list(_read_record(info))
         name = re.sub(r"[-_.]+", "_", info.name.partition("-")[0]).lower()
-        folder = None if name == own_name else editable.find_project(info)
-        packages = editable.find_used_packages(folder, files) if folder else set()
+        folder = None if name == own_name else find_editable_project(info)
+        packages = find_used_packages(folder, files) if folder else set()
         if name == own_name or (name not in _WITHOUT and (packages or used.intersection(paths))):
             yield info, paths, packages
 

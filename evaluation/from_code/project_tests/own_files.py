@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evaluation.from_code.source.ignored import read_ignore_rules
-from evaluation.from_code.source.secret_names import looks_secret
+from evaluation.from_code.source.ignored import looks_secret, read_ignore_rules
 
 MAX_FILE_BYTES = 16 * 2**20
 IGNORED = "is ignored by git"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -16,7 +14,7 @@ from evaluation.from_code.project_tests import checks, files
 from evaluation.from_code.project_tests.covering import CallsByTest
 from evaluation.from_code.project_tests.files import SuiteArchives
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.sandbox_faults import run_without_sandbox_faults
+from evaluation.from_code.sandbox_jobs import run_parallel, run_without_sandbox_faults
 from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.project import Module, Project
 from evaluation.project_tests.archive import ArchiveError
@@ -24,7 +22,6 @@ from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS, SuiteOutcomes
 from evaluation.project_tests.spec import MAX_MEMORY_MIB, ProjectTests
 from evaluation.sandbox import Sandbox, SandboxResult
-from evaluation.sandbox.supervisor import stop_jobs_on
 from evaluation.verdicts import Status
 
 _FILE_LIMITS = replace(LIMITS, cpu_s=60, wall_s=60.0)
@@ -144,23 +141,13 @@ def _run_files(
     """The tests that pass, and why others do not; each of the `workers` runs one file at a time."""
     passing: set[str] = set()
     failures: dict[str, str] = {}
-    stop = threading.Event()
-
-    def run_file(file: str) -> tuple[set[str], dict[str, str]]:
-        with stop_jobs_on(stop):
-            return _run_each_once(file, by_file[file], run)
-
     on_file(0, len(by_file))
-    executor = ThreadPoolExecutor(workers, "project-tests")
-    try:
-        for done, (passed, failed) in enumerate(executor.map(run_file, by_file), 1):
-            passing |= passed
-            failures |= failed
-            on_file(done, len(by_file))
-    finally:
-        stop.set()
-        executor.shutdown(cancel_futures=True)
-    return passing, failures
+    each_file = run_parallel(lambda file: _run_each_once(file, by_file[file], run), by_file, workers)
+    for done, (passed, failed) in enumerate(each_file, 1):
+        passing |= passed
+        failures |= failed
+        on_file(done, len(by_file))
+    return passing, dict(sorted(failures.items()))
 
 
 def _run_each_once(

@@ -17,14 +17,12 @@ import functools
 import hashlib
 import heapq
 import json
-import os
 import sys
-import time
 import types
 from collections.abc import Callable
 from typing import Any
 
-from . import values
+from . import seen, values
 
 MAX_CALLS = 120
 """Calls of a function."""
@@ -43,14 +41,12 @@ _MAX_SKIPPED = 15
 """Calls that are skipped after a too large one; fewer at first."""
 _PARTS_OF_REFUSED = 50
 """Parts that unwritable arguments count for at least."""
-MAX_FILE_BYTES = 64 * 2**20
 
 _here = _thread._local()
 """`busy` while the recorder works in this thread: it calls functions of the standard library, which may be recorded."""
 Entry = Callable[..., "_RunningCall | None"]
-_open_files: dict[int, Any] = {}
+_lines = seen.LineWriter("", "calls")
 _functions: dict[str, _RecordedFunction] = {}
-_folder = ""
 _repeated: dict[str, frozenset[str]] | None = None
 
 
@@ -60,8 +56,8 @@ def start_recording(folder: str, repeated: str | None) -> None:
     `repeated` is a file with the digests of the calls of an earlier run, by function: only these are recorded. Without
     one, digests alone are.
     """
-    global _folder, _repeated  # noqa: PLW0603  (one per process)
-    _folder = folder
+    global _lines, _repeated  # noqa: PLW0603  (one per process)
+    _lines = seen.LineWriter(folder, "calls")
     if repeated is not None:
         with open(repeated, encoding="utf-8") as file:
             _repeated = {key: frozenset(digests) for key, digests in json.load(file).items()}
@@ -125,7 +121,7 @@ class _RunningCall:
         line = {"function": function.key, "call": self.before, "digest": digest, "shape": self.shape, **outcome}
         if after != self.before:
             line["after"] = after
-        _write(line)
+        _lines.write(line)
 
 
 def _report_quietly(report: Any, *arguments: Any) -> None:
@@ -192,7 +188,7 @@ class _RecordedFunction:
                 return None
             if _repeated is None:  # of the outcome nothing is noted
                 self.kept.add(digest)
-                _write({"function": self.key, "digest": digest})
+                _lines.write({"function": self.key, "digest": digest})
                 return None
             return _RunningCall(self, args, kwargs, before, digest) if digest in _repeated.get(self.key, ()) else None
         except Exception:
@@ -242,7 +238,7 @@ class _RecordedFunction:
         kind = type(value).__name__
         if kind not in self.refused and len(self.refused) < 4:
             self.refused.add(kind)
-            _write({"function": self.key, "refused": kind})
+            _lines.write({"function": self.key, "refused": kind})
 
 
 def _find_defaults(frame: types.FrameType, key: str) -> dict[str, Any]:
@@ -303,15 +299,3 @@ def _describe_kind(value: Any) -> str:
     if kind in (int, float):
         return kind.__name__ + (" 0" if value == 0 else " -" if value < 0 else "")
     return kind.__name__
-
-
-def _write(line: dict[str, Any]) -> None:
-    pid = os.getpid()
-    if pid not in _open_files:  # after a fork, the file of the parent stays the parent's
-        name = f"calls-{pid}-{time.monotonic_ns()}.jsonl"
-        _open_files.clear()
-        _open_files[pid] = [os.open(f"{_folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 0]
-    content = (json.dumps(line) + "\n").encode()
-    _open_files[pid][1] += len(content)
-    if _open_files[pid][1] <= MAX_FILE_BYTES:
-        os.write(_open_files[pid][0], content)

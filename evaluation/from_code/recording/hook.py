@@ -10,13 +10,13 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib.machinery
+import itertools
 import os
+import random
 import sys
-import types
-from collections.abc import Iterator
 from typing import Any
 
-from . import calls, seeds, seen
+from . import calls, seen
 
 ENTER = "__bassline_enter_%d__"
 CALL = "__bassline_call__"
@@ -39,17 +39,26 @@ class _NamesAtShutdown:
 
 
 def install_recorder(plan: dict[str, Any]) -> None:
-    """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key, inputs_only], ...]}."""
+    """Notes and records the functions of `plan["functions"]`: {path of a file: [[line, key, how], ...]}, where `how` is
+    a key of _TEMPLATES, "" for a function that is not recorded."""
     calls.start_recording(plan["folder"], plan["repeated"])
-    seen.start_noting(plan["seen"], plan["functions"], _names_at_end)
-    seeds.seed_generators()
+    seen.start_noting(plan["seen"], plan["project"], _names_at_end)
+    _seed_generators()
     setattr(builtins, AT_END, _NamesAtShutdown(_names_at_end))
-    sys.meta_path.insert(0, _Finder(plan["targets"]))
-    for module in list(sys.modules.values()):
-        path = os.path.realpath(getattr(module, "__file__", None) or "")
-        chosen = plan["targets"].get(path, [])
-        if chosen or seen.is_noted(path):
-            _replace_code(module, chosen)
+    sys.meta_path.insert(0, _Finder(plan["functions"]))
+
+
+def _seed_generators() -> None:
+    """Gives generators without a seed the next number as one, so that tests draw the same numbers in every recording.
+    What the operating system draws is left alone."""
+    numbers, seed = itertools.count(), random.Random.seed
+
+    def seed_with_number(self: random.Random, a: Any = None, version: int = 2) -> None:
+        seed(self, next(numbers) if a is None else a, version)
+
+    random.Random.seed = seed_with_number  # type: ignore[method-assign]
+    random.seed = random._inst.seed
+    random.seed()
 
 
 _names_at_end: dict[str, Any] = {}
@@ -66,52 +75,12 @@ def _install_entry(key: str) -> str:
     return name
 
 
-def _replace_code(module: types.ModuleType, chosen: list[Any]) -> None:
-    """Instruments functions of a module that is imported already, such as those that Python needs to start.
-
-    The functions stay the same objects with other code, so everyone who imported them calls the new code.
-    """
-    path = str(module.__file__)
-    with open(path, "rb") as file:
-        tree = seen.add_counters(instrument_module(file.read(), path, chosen), path)
-    code = compile(tree, path, "exec", dont_inherit=True)
-    new = {(part.co_name, part.co_firstlineno): part for part in _iterate_codes(code)}
-    for function in _iterate_functions(module):
-        old = function.__code__
-        other = new.get((old.co_name, old.co_firstlineno))
-        is_own = function.__globals__ is vars(module)  # else it was imported from another one
-        if is_own and other is not None and old.co_name != "<lambda>" and old.co_freevars == other.co_freevars:
-            function.__code__ = other
-
-
-def _iterate_codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    for part in code.co_consts:
-        if isinstance(part, types.CodeType):
-            yield part
-            yield from _iterate_codes(part)
-
-
-def _iterate_functions(owner: Any) -> Iterator[types.FunctionType]:
-    """The functions of a module, and of its classes, below what decorates them."""
-    for value in list(vars(owner).values()):
-        if isinstance(value, type) and isinstance(owner, types.ModuleType) and value.__module__ == owner.__name__:
-            yield from _iterate_functions(value)
-        parts = (
-            [getattr(value, name, None) for name in ("fget", "fset", "fdel")] if type(value) is property else [value]
-        )
-        for part in parts:
-            bare = part.__func__ if isinstance(part, (staticmethod, classmethod)) else part
-            function = getattr(bare, "__wrapped__", bare)
-            if isinstance(function, types.FunctionType):
-                yield function
-
-
 class _Finder:
     """Finds modules as the import system does, and replaces the loader of those with functions to record or to count.
     Registers the plugin for pytest before `_pytest` is imported."""
 
-    def __init__(self, targets: dict[str, Any]) -> None:
-        self._targets = targets
+    def __init__(self, functions: dict[str, Any]) -> None:
+        self._functions = functions
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name == "_pytest":
@@ -121,72 +90,88 @@ class _Finder:
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader or not spec.origin:
             return None
         path = os.path.realpath(spec.origin)
-        chosen = self._targets.get(path, [])
-        if not chosen and not seen.is_noted(path):
+        if path not in self._functions:
             return None
-        spec.loader = _Loader(name, spec.origin, chosen)
+        spec.loader = _Loader(name, spec.origin, self._functions[path])
         return spec
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
     """Compiles the instrumented source; neither reads nor writes cached bytecode."""
 
-    def __init__(self, name: str, path: str, chosen: list[Any]) -> None:
+    def __init__(self, name: str, path: str, functions: list[Any]) -> None:
         super().__init__(name, path)
-        self._chosen = chosen
+        self._functions = functions
 
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
         data = self.get_data(path)
         try:
-            tree = seen.add_counters(instrument_module(data, path, self._chosen), path)
-            return compile(tree, path, "exec", dont_inherit=True)
+            return compile(self._instrument(ast.parse(data, path)), path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError):
             return compile(data, path, "exec", dont_inherit=True)
 
+    def _instrument(self, tree: ast.Module) -> ast.Module:
+        """The tree of a module whose functions report and count their calls; changed in place."""
+        functions = {line: (key, how) for line, key, how in self._functions}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno in functions:
+                key, how = functions[node.lineno]
+                docstring = node.body[:1] if ast.get_docstring(node, clean=False) is not None else []
+                body = node.body[len(docstring) :]
+                count = _parse_at((body or docstring)[0], f"{seen.install_counter(key)}()")
+                if how and body:
+                    body = _report_calls(node, body, key, how)
+                node.body = [*docstring, *count, *body]
+        return tree
 
-def instrument_module(data: bytes, path: str, chosen: list[Any]) -> ast.Module:
-    """The tree of a module whose chosen functions report their calls."""
-    tree = ast.parse(data, path)
-    keys = {(name, line): (key, inputs_only) for name, line, key, inputs_only in chosen}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (node.name, node.lineno) in keys:
-            _instrument_function(node, *keys[node.name, node.lineno])
-    return ast.fix_missing_locations(tree)
+
+_START = """
+{call} = {entry}
+if {call} is not None:
+    {call} = {call}({named}, {rest}, {only}, {extra})
+"""
+_TEMPLATES = {
+    "inputs": _START + """
+if {call} is not None:
+    {call}.record_generator()
+""",
+    "calls": _START + """
+try:
+    if {call} is not None:
+        {call}.record_return(None)
+except BaseException as __bassline_error__:
+    if {call} is not None:
+        {call}.record_exception(__bassline_error__)
+    raise
+""",
+}  # fmt: skip
+"""What a recorded function starts with; the body of one whose results are recorded stands in the `try`. Those of a
+generator are not: to read its items here would change what its caller sees."""
+_RETURN = f"""
+{RESULT} = None
+if {CALL} is not None:
+    {CALL}.record_return({RESULT})
+return {RESULT}
+"""
 
 
-def _instrument_function(node: Any, key: str, inputs_only: bool) -> None:
-    body = node.body
-    docstring = body[:1] if ast.get_docstring(node, clean=False) is not None else []
-    body = body[len(docstring) :]
-    if not body:
-        return
-    place = body[0]
-    arguments = node.args
-    pairs = [
-        _make_tuple([_make_pair(a.arg) for a in names])
+def _report_calls(function: Any, body: list[ast.stmt], key: str, how: str) -> list[ast.stmt]:
+    """The body of a function that reports its calls."""
+    arguments = function.args
+    named, only = (
+        "({})".format("".join(f"({a.arg!r}, {a.arg})," for a in names))
         for names in (arguments.posonlyargs + arguments.args, arguments.kwonlyargs)
-    ]
-    rest = _make_name(arguments.vararg.arg) if arguments.vararg else _make_tuple([])
-    extra = _make_name(arguments.kwarg.arg) if arguments.kwarg else ast.Dict([], [])
-    enter = ast.Call(_make_name(CALL), [pairs[0], rest, pairs[1], extra], [])
-    start: list[ast.stmt] = [
-        ast.Assign([ast.Name(CALL, ast.Store())], _make_name(_install_entry(key))),
-        _guard_recorded(ast.Assign([ast.Name(CALL, ast.Store())], enter)),
-    ]
-    if inputs_only:  # a generator: to read its items here would change what its caller sees
-        start.append(
-            _guard_recorded(ast.Expr(ast.Call(ast.Attribute(_make_name(CALL), "record_generator", ast.Load()), [], [])))
-        )
-        node.body = [*docstring, *(ast.copy_location(statement, place) for statement in start), *body]
-        return
-    report = _guard_recorded(_make_report("record_exception", _make_name("__bassline_error__")))
-    handler = ast.ExceptHandler(_make_name("BaseException"), "__bassline_error__", [report, ast.Raise()])
-    end = _guard_recorded(_make_report("record_return", ast.Constant(None)))
-    returns = _Returns()
-    inner = returns.visit_all(body)
-    attempt = ast.Try([*inner, end], [handler], [], [])
-    node.body = [*docstring, *(ast.copy_location(statement, place) for statement in (*start, attempt))]
+    )
+    rest = arguments.vararg.arg if arguments.vararg else "()"
+    extra = arguments.kwarg.arg if arguments.kwarg else "{}"
+    text = _TEMPLATES[how].format(call=CALL, entry=_install_entry(key), named=named, rest=rest, only=only, extra=extra)
+    start = _parse_at(body[0], text)
+    attempt = start[-1]
+    if not isinstance(attempt, ast.Try):
+        return [*start, *body]
+    attempt.body = [*_Returns().visit_all(body), *attempt.body]
+    return start
 
 
 class _Returns(ast.NodeTransformer):
@@ -199,39 +184,19 @@ class _Returns(ast.NodeTransformer):
         return module.body
 
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
-        value = node.value or ast.Constant(None)
-        result = ast.Assign([ast.Name(RESULT, ast.Store())], value)
-        report = _guard_recorded(_make_report("record_return", _make_name(RESULT)))
-        return [ast.copy_location(each, node) for each in (result, report, ast.Return(_make_name(RESULT)))]
+        result, *report = _parse_at(node, _RETURN)
+        result.value = node.value or result.value  # type: ignore[attr-defined]
+        return [result, *report]
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+    def _leave(self, node: ast.AST) -> ast.AST:
         return node
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        return node
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
-        return node
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = _leave  # noqa: N815
 
 
-def _make_name(name: str) -> ast.expr:
-    return ast.Name(name, ast.Load())
-
-
-def _make_tuple(parts: list[ast.expr]) -> ast.expr:
-    return ast.Tuple(parts, ast.Load())
-
-
-def _make_pair(name: str) -> ast.expr:
-    return _make_tuple([ast.Constant(name), _make_name(name)])
-
-
-def _make_report(how: str, value: ast.expr) -> ast.stmt:
-    return ast.Expr(ast.Call(ast.Attribute(_make_name(CALL), how, ast.Load()), [value], []))
-
-
-def _guard_recorded(statement: ast.stmt) -> ast.stmt:
-    return ast.If(ast.Compare(_make_name(CALL), [ast.IsNot()], [ast.Constant(None)]), [statement], [])
+def _parse_at(place: ast.stmt, text: str) -> list[ast.stmt]:
+    """The statements of a text, all on the lines of the statement `place`."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        ast.copy_location(node, place)
+    return tree.body

@@ -9,7 +9,6 @@ in C, from its second call in a test on.
 
 from __future__ import annotations
 
-import ast
 import atexit
 import builtins
 import itertools
@@ -23,42 +22,51 @@ from typing import Any
 SEEN = "__bassline_seen_%d__"
 MAX_FILE_BYTES = 64 * 2**20
 
-_keys: dict[str, list[Any]] = {}
-_files: dict[int, list[int]] = {}
+
+class LineWriter:
+    """Appends rows to a file of this process in a folder; after a fork, the file of the parent stays the parent's."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._start = f"{folder}/{name}"
+        self._pid = self._file = self._written = 0
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Append a row, unless the file is full."""
+        pid = os.getpid()
+        if self._pid != pid:
+            path = f"{self._start}-{pid}-{time.monotonic_ns()}.jsonl"
+            self._file, self._written = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 0
+            self._pid = pid
+        content = (json.dumps(row) + "\n").encode()
+        self._written += len(content)
+        if self._written <= MAX_FILE_BYTES:
+            os.write(self._file, content)
+
+
+_lines = LineWriter("", "seen")
 _names: dict[str, str] = {}
 """Names of counters in `builtins`, by function key."""
 _counters: dict[str, Any] = {}
 """Of the functions that the running test has called."""
 _at_end: dict[str, Any] = {}
 _test = ""
-_folder = ""
 _project = ""
 _rootdir = ""
 
 
-def start_noting(folder: str, functions: dict[str, list[Any]], at_end: dict[str, Any]) -> None:
-    """Notes from now on into files in this folder; `functions` are [line, key] by the path of their file.
+def start_noting(folder: str, project: str, at_end: dict[str, Any]) -> None:
+    """Notes from now on into files in this folder; `project` is the folder of the project.
 
     `at_end` receives what `builtins` needs when Python has restored it.
     """
-    global _folder, _project, _rootdir, _at_end, _test  # noqa: PLW0603  (one per process)
-    _folder, _at_end = folder, at_end
-    _project = _rootdir = _find_project(functions)
-    _keys.update(functions)
+    global _lines, _project, _rootdir, _at_end, _test  # noqa: PLW0603  (one per process)
+    _lines, _at_end = LineWriter(folder, "seen"), at_end
+    _project = _rootdir = project
     _test = _make_relative_to_project(
         os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
     )  # which started this process
     atexit.register(_write_at_exit)
     os.register_at_fork(after_in_child=_reset_counters)
-
-
-def _find_project(functions: dict[str, list[Any]]) -> str:
-    """The project's folder: keys begin with the path of their file in it."""
-    for path, keys in functions.items():
-        relative = str(keys[0][1]).rsplit(":", 2)[0]
-        if path.endswith(f"/{relative}"):
-            return path[: -len(relative) - 1]
-    return ""
 
 
 def note_session(rootdir: str, arguments: list[str], inifile: str, settings: dict[str, Any]) -> None:
@@ -69,7 +77,7 @@ def note_session(rootdir: str, arguments: list[str], inifile: str, settings: dic
     global _rootdir  # noqa: PLW0603
     _rootdir = os.path.realpath(rootdir)
     outside = bool(inifile) and os.path.relpath(os.path.realpath(inifile), _project).startswith("..")
-    _append({"pytest": arguments, "settings": settings if outside else {}})
+    _lines.write({"pytest": arguments, "settings": settings if outside else {}})
 
 
 def _make_relative_to_project(test: str) -> str:
@@ -80,26 +88,9 @@ def _make_relative_to_project(test: str) -> str:
     return os.path.relpath(os.path.join(_rootdir, file), _project) + separator + rest
 
 
-def is_noted(path: str) -> bool:
-    """Whether a file has functions to note."""
-    return path in _keys
-
-
-def add_counters(tree: ast.Module, path: str) -> ast.Module:
-    """The tree of a module whose functions count their calls; changed in place."""
-    keys = dict(_keys.get(os.path.realpath(path), ()))
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno in keys:
-            position = 1 if ast.get_docstring(node, clean=False) is not None else 0
-            place = node.body[min(position, len(node.body) - 1)]
-            call = ast.Call(ast.Name(_install_counter(keys[node.lineno]), ast.Load()), [], [])
-            node.body.insert(position, ast.copy_location(ast.Expr(call), place))
-    return ast.fix_missing_locations(tree)
-
-
 def note_ended(test: str) -> None:
     """Notes that a test was ended as it waited or took too long."""
-    _append({"ended": _make_relative_to_project(test)})
+    _lines.write({"ended": _make_relative_to_project(test)})
 
 
 def note_test(test: str) -> None:
@@ -112,7 +103,7 @@ def note_test(test: str) -> None:
         return
 
 
-def _install_counter(key: str) -> str:
+def install_counter(key: str) -> str:
     """The name in `builtins` of what counts the calls of a function."""
     name = _names.get(key)
     if name is None:
@@ -143,19 +134,7 @@ def _write_counts() -> None:
     if _counters:
         counters = dict(_counters)
         _reset_counters()
-        _append({"test": _test, "calls": {key: next(counter) for key, counter in counters.items()}})
-
-
-def _append(row: dict[str, Any]) -> None:
-    pid = os.getpid()
-    if pid not in _files:
-        _files.clear()
-        path = f"{_folder}/seen-{pid}-{time.monotonic_ns()}.jsonl"
-        _files[pid] = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 0]
-    content = (json.dumps(row) + "\n").encode()
-    _files[pid][1] += len(content)
-    if _files[pid][1] <= MAX_FILE_BYTES:
-        os.write(_files[pid][0], content)
+        _lines.write({"test": _test, "calls": {key: next(counter) for key, counter in counters.items()}})
 
 
 def _write_at_exit() -> None:
@@ -163,6 +142,6 @@ def _write_at_exit() -> None:
         _write_counts()
         modules = list(sys.modules.values())
         files = {str(file) for file in (getattr(module, "__file__", None) for module in modules) if file}
-        _append({"modules": sorted(files), "path": sys.path, "python": list(sys.version_info[:3])})
+        _lines.write({"modules": sorted(files), "path": sys.path, "python": list(sys.version_info[:3])})
     except Exception:
         return

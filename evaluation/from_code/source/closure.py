@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import sys
-import tokenize
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.project import MAX_FILE_BYTES, Module, Project
+from evaluation.from_code.source.project import Module, Project
 
 MAX_CHARS = 3_000_000
 
@@ -60,15 +58,9 @@ class ModuleSources:
 
 def _read_module(folder: Path, name: str) -> Module | None:
     base = folder.joinpath(*name.split("."))
-    for file, is_package in ((base / "__init__.py", True), (base.with_name(base.name + ".py"), False)):
+    for file in (base / "__init__.py", base.with_name(base.name + ".py")):
         try:
-            if file.stat().st_size > MAX_FILE_BYTES:
-                continue
-            with tokenize.open(file) as opened, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                module = Module(str(file), name, is_package, opened.read())
-                _ = module.tree
-            return module
+            return Module.read(file, str(file), name)
         except (OSError, UnicodeError, SyntaxError, ValueError, RecursionError):
             continue
     return None

@@ -13,10 +13,16 @@ from typing import Literal, get_args
 from evaluation.effects import find_names_read
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.find import ProjectFunction
-from evaluation.from_code.source.fitting import PromptPiece, select_pieces
 from evaluation.from_code.source.imported import describe_imported
 from evaluation.from_code.source.imports import format_imports, list_names_bound_at_runtime, walk_binding, walk_bodies
-from evaluation.from_code.source.outline import find_first_line, outline_own_class, read_source, shorten_statement
+from evaluation.from_code.source.outline import (
+    PromptPiece,
+    find_first_line,
+    outline_own_class,
+    read_source,
+    select_pieces,
+    shorten_statement,
+)
 from evaluation.from_code.source.project import Project
 from evaluation.source import is_type_checking, list_bound_names, parse
 

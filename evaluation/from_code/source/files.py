@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from evaluation.from_code.source.ignored import IgnoreRules
-from evaluation.from_code.source.secret_names import looks_secret
+from evaluation.from_code.source.ignored import looks_secret, read_ignore_rules
 
 _TESTS = frozenset(("test", "tests"))
 _NOT_IMPORTED = frozenset(
@@ -21,19 +20,17 @@ _FOREIGN = ("vendor.txt", "*.dist-info", "*.LICENSE*", "LICENSE*", "*/LICENSE*",
 _OF_TOOLS = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py"))
 
 
-def iterate_source_files(
-    folder: Path, root: Path, skipped: dict[str, str], rules: IgnoreRules | None = None
-) -> Iterator[Path]:
+def iterate_source_files(root: Path, skipped: dict[str, str]) -> Iterator[Path]:
     """The source files in a folder and below: those of a folder by name, then those of its subfolders.
 
     What is skipped is added to `skipped` with the reason: a file, or a folder that holds Python files, by its path from
-    `root`. Modules that git ignores by `rules` are source too, since a build makes some, but not local settings and
-    secrets: tasks store the source of the modules that they need.
+    `root`. Modules that git ignores are source too, since a build makes some, but not local settings and secrets:
+    tasks store the source of the modules that they need.
     """
-    for current, folders, files in os.walk(folder):
+    rules = read_ignore_rules(root)
+    for current, folders, files in os.walk(root):
         here = Path(current)
-        if rules is not None:
-            rules.enter_folder(here)
+        rules.enter_folder(here)
         kept = []
         for name in sorted(folders):
             reason = _explain_skipped_folder(here / name)
@@ -45,7 +42,7 @@ def iterate_source_files(
         for name in sorted(files):
             if name.endswith(".py"):
                 reason = _explain_skipped_file(here / name)
-                if rules is not None and looks_secret(name, is_ignored=True) and rules.is_ignored(here / name):
+                if looks_secret(name, is_ignored=True) and rules.is_ignored(here / name):
                     reason = "is ignored by git, and its name looks like a secret or local settings"
                 if reason:
                     skipped[(here / name).relative_to(root).as_posix()] = reason

@@ -1,37 +1,38 @@
-"""Which files of a folder git ignores: they are not published, and often hold secrets."""
+"""Which files of a folder git ignores, and which have names that look like secrets: neither are to be published."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
-from typing import Protocol
 
 from pathspec import GitIgnoreSpec
 
 _TIMEOUT_S = 60
 _OF_ANOTHER_REPOSITORY = frozenset(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"))
 """Variables that git sets for its hooks, which may start this command."""
+_PARTS = re.compile(r"secret|credential|passw(or)?d|api_?key|private_?key")
+_WORDS = frozenset((
+    "key", "keys", "pem", "token", "tokens", "env", "pgpass", "netrc", "keystore", "jks", "p12", "pfx", "rsa",
+    "ed25519",
+))  # fmt: skip
+_LOCAL_SETTINGS = frozenset(("local", "settings", "config"))
+_SOURCE = (".py", ".pyi", ".pyx", ".pxd", ".so", ".c", ".h", ".js", ".ts", ".css", ".html", ".md", ".rst")
+"""Source and documents that name a secret seldom hold one: token.py, password_reset.html."""
 
 
-class IgnoreRules(Protocol):
-    """Says of the entries of a folder whether git ignores them. A walk enters a folder before it asks about them."""
-
-    def enter_folder(self, folder: Path) -> None:
-        """Read the rules that hold from this folder on."""
-
-    def is_ignored(self, path: Path) -> bool:
-        """Whether git ignores this entry of a folder that was entered."""
-
-
-def read_ignore_rules(root: Path) -> IgnoreRules:
+def read_ignore_rules(root: Path) -> GitListingRules | GitignoreFileRules:
     """The rules of git where it lists files of the folder, else those of the .gitignore files in it."""
     listed = _list_files(root)
     return GitListingRules(root, listed) if listed else GitignoreFileRules(root)
 
 
 class GitListingRules:
-    """Ignores what git does not list: it knows nested ignore files, global excludes and what is tracked anyway."""
+    """Ignores what git does not list: it knows nested ignore files, global excludes and what is tracked anyway.
+
+    A walk enters a folder before it asks about the entries.
+    """
 
     def __init__(self, root: Path, listed: list[str]) -> None:
         self._root = root
@@ -106,3 +107,12 @@ def run_git(folder: Path, *arguments: str) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return os.fsdecode(done.stdout)
+
+
+def looks_secret(path: str, is_ignored: bool = False) -> bool:
+    """Whether a file's name says that it holds a secret. Among ignored files, source and settings count too."""
+    name = path.rpartition("/")[2].lower()
+    if name.endswith(_SOURCE) and not is_ignored:
+        return False
+    words = set(re.split(r"[^a-z0-9]+", name))
+    return bool(_PARTS.search(name) or words & _WORDS or (is_ignored and words & _LOCAL_SETTINGS))

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from evaluation.effects import find_names_read
+from evaluation.from_code.source.attributes import STANDARD_ATTRIBUTE_NAMES
 from evaluation.from_code.source.closure import resolve_import
 from evaluation.from_code.source.find import ProjectFunction
 from evaluation.from_code.source.outline import shorten_class, shorten_statement
 from evaluation.from_code.source.project import Module, Project
-from evaluation.from_code.standard_types import STANDARD_ATTRIBUTE_NAMES
 from evaluation.source import is_self, list_bound_names
 
 _MAX_IMPORTS = 4

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from evaluation.from_code.source.attributes import (
     CONSTRUCTORS,
+    MAX_DEPTH,
     Attribute,
     describe_inherited,
     find_attributes,
     format_attributes,
+    shorten_value,
 )
 from evaluation.from_code.source.find import ProjectFunction
-from evaluation.from_code.source.fitting import PromptPiece
 from evaluation.from_code.source.project import Module, Project
-from evaluation.from_code.source.shortening import MAX_DEPTH, shorten_value
+from evaluation.source import list_bound_names
 
 _WHOLE_LINES = 12
 _WHOLE_CHARS = 1200
 _VALUE_CHARS = 600
 _SUMMARY_CHARS = 400
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_APART = 3
+"""Most characters that separate a piece from the next."""
 
 
 def outline_own_class(
@@ -139,3 +143,46 @@ def _summarize(doc: str) -> str:
     text = text if len(text) <= _SUMMARY_CHARS else f"{text[:_SUMMARY_CHARS]}..."
     text = text.replace("\\", "\\\\").replace('"""', "'''")
     return f'{text[:-1]}\\"' if text.endswith('"') else text
+
+
+@dataclass(frozen=True)
+class PromptPiece:
+    """A part of a prompt, and the statement of the file that it shows; one without a statement is always shown.
+
+    `full` is shown instead where there is room, "" for what has no longer form. `is_global` marks a statement of the
+    module, which stands before the function's class.
+    """
+
+    text: str
+    node: ast.stmt | None = None
+    full: str = ""
+    is_global: bool = False
+
+
+def select_pieces(
+    pieces: Sequence[PromptPiece], function: ProjectFunction, names: set[str], room: int
+) -> list[PromptPiece]:
+    """The pieces that fit, in their order: first the constructor and what the function names, then the others, each
+    time the nearest in the file first. What room is left shows these in full; other methods and classes stay short."""
+    names = names | {n.attr for n in ast.walk(function.node) if isinstance(n, ast.Attribute)}
+
+    def rank(piece: PromptPiece) -> tuple[bool, bool, int]:
+        if piece.node is None:
+            return False, False, 0
+        return True, not list_bound_names(piece.node) & names, abs(piece.node.lineno - function.node.lineno)
+
+    order = sorted(enumerate(pieces), key=lambda each: rank(each[1]))
+    kept: dict[int, PromptPiece] = {}
+    for at, piece in order:
+        length = len(piece.text) + _APART
+        if piece.node is None or length <= room:
+            kept[at] = piece
+            room -= length
+    for at, piece in order:
+        longer = len(piece.full) - len(piece.text)
+        is_named = piece.node is None or bool(list_bound_names(piece.node) & names)
+        is_definition = isinstance(piece.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if at in kept and piece.full and longer <= room and (is_named or not is_definition):
+            kept[at] = replace(piece, text=piece.full)
+            room -= longer
+    return [kept[at] for at in sorted(kept)]

@@ -1,46 +1,25 @@
-"""The source files of a project: found in a folder, or as the installed package or module of a name."""
+"""The source files of a project."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
 import io
-import json
 import re
-import subprocess
 import tokenize
 import tomllib
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.source.files import iterate_source_files
-from evaluation.from_code.source.ignored import read_ignore_rules
-from evaluation.from_code.source.other_languages import explain_missing_python
+from evaluation.from_code.source.ignored import run_git
 
 MAX_FILE_BYTES = 2 * 2**20
 MAX_FILES = 5000
-_FIND_SCRIPT = """
-import importlib.metadata, importlib.util, json, platform, sys
-try:
-    spec = importlib.util.find_spec(sys.argv[1])
-except ModuleNotFoundError:
-    spec = None
-found = None
-if spec:
-    file = getattr(spec.loader_state, "filename", None) or spec.origin  # frozen modules keep their file there
-    top = sys.argv[1].partition(".")[0]
-    distributions = getattr(importlib.metadata, "packages_distributions", dict)()  # new in Python 3.10
-    try:
-        version = importlib.metadata.version((distributions.get(top) or [top])[0])
-    except Exception:
-        version = "Python " + platform.python_version() if top in getattr(sys, "stdlib_module_names", ()) else ""
-    found = [file, list(spec.submodule_search_locations or []), version]
-print(json.dumps(found))
-"""
+_LICENCES = re.compile(r"(?i)(licen[cs]e|copying|unlicense)([-.].*)?")
 
 
 @dataclass(frozen=True)
@@ -65,6 +44,16 @@ class Module:
         """The lines of the source with their ends, as Python counts them: a form feed ends none."""
         return io.StringIO(self.source, newline="\n").readlines()
 
+    @classmethod
+    def read(cls, file: Path, path: str, name: str) -> Module:
+        """The module in a file. Raises OSError or ValueError, also for one that is too large."""
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise ValueError(f"it is larger than {MAX_FILE_BYTES // 2**20} MiB")
+        with tokenize.open(file) as opened:
+            module = cls(path, name, file.name == "__init__.py", opened.read())
+        _ = module.tree
+        return module
+
     def get_indent(self, line: int) -> str:
         """The white space that a line begins with; it may hold tabs."""
         text = self.lines[line - 1]
@@ -83,7 +72,6 @@ class Project:
     # reasons for files and folders that are not its source, by path
     skipped: dict[str, str] = field(default_factory=dict)
     import_roots: tuple[Path, ...] = ()  # the folders from which the modules are imported
-    version: str = ""  # of an installed package, "" for a folder
 
     @cached_property
     def sha256(self) -> str:
@@ -98,26 +86,38 @@ class Project:
         return frozenset(name.partition(".")[0] for name in self.modules)
 
 
-def open_project(target: str, python: str) -> Project:
-    """The project in a folder, or the package or module of that name which the interpreter `python` has installed.
-
-    Raises ProjectError.
-    """
-    folder = Path(target)
-    if folder.is_dir():
-        return _read_folder(read_metadata(folder, "name") or folder.resolve().name, folder.resolve(), folder.resolve())
-    if folder.exists():
-        raise ProjectError(f"{target} is a file: give the folder of a project, or the name of an installed package")
-    if not all(part.isidentifier() for part in target.split(".")):
-        raise ProjectError(f"there is no folder {target}: give the folder of a project or the name of a package")
-    origin, folders, version = _find_installed(target, python)
-    depth = target.count(".") + (1 if folders else 0)
-    if folders:
-        package = Path(folders[0]).resolve()
-        root = package.parents[depth - 1]
-        return _read_folder(target, root, package, version)
-    file = Path(origin).resolve()
-    return _read_files(target, file.parents[depth], iter([file]), {}, version)
+def open_project(target: str) -> Project:
+    """The project in a folder. Raises ProjectError."""
+    root = Path(target).resolve()
+    if not root.is_dir():
+        raise ProjectError(f"there is no folder {target}: give the folder of a project")
+    skipped: dict[str, str] = {}
+    modules: dict[str, Module] = {}
+    unread: dict[str, str] = {}
+    roots: dict[Path, None] = {}
+    for number, file in enumerate(iterate_source_files(root, skipped)):
+        if number >= MAX_FILES:
+            raise ProjectError(f"{root} has more than {MAX_FILES} Python files: name a folder inside it")
+        path = file.relative_to(root).as_posix()
+        try:
+            module = _read_module(root, file, path)
+        except SyntaxError as error:
+            unread[path] = f"Python cannot parse it: {error.msg} (line {error.lineno})"
+            continue
+        except (OSError, ValueError, RecursionError, MemoryError) as error:
+            unread[path] = str(error) or type(error).__name__
+            continue
+        if module.name in modules:
+            unread[path] = f"{modules[module.name].path} has the same module name, {module.name}"
+            continue
+        modules[module.name] = module
+        roots[_find_import_root(root, path)] = None
+    if not modules and not unread:
+        raise ProjectError(
+            f"{root} holds no Python source outside its tests: give the folder of a Python project; put what notebooks "
+            "define into modules (.py), and write tasks in other languages as a case file (docs/languages.md)"
+        )
+    return Project(read_metadata(root, "name") or root.name, root, modules, unread, skipped, tuple(roots))
 
 
 def read_metadata(folder: Path, field: str) -> str:
@@ -135,74 +135,10 @@ def read_metadata(folder: Path, field: str) -> str:
     return found[1] if found else ""
 
 
-def _find_installed(name: str, python: str) -> tuple[str, list[str], str]:
-    """(file, folders of a package, version) of an installed package or module."""
-    try:
-        done = subprocess.run(
-            [python, "-c", _FIND_SCRIPT, name], capture_output=True, timeout=60, check=True, text=True
-        )
-        found = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        reason = f"it ended with {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else str(error)
-        raise ProjectError(f"{python} cannot look up the package {name!r} ({reason}): give --python") from None
-    if found is None:
-        raise ProjectError(
-            f"there is no folder {name!r}, and {python} has no package of that name: give the folder of a project, or "
-            "--python with the interpreter that has the package"
-        )
-    origin, folders, version = found
-    if not folders and not str(origin).endswith(".py"):
-        raise ProjectError(f"{name!r} has no Python source ({origin}): choose a package written in Python")
-    return str(origin), list(folders), str(version)
-
-
-def _read_folder(name: str, root: Path, folder: Path, version: str = "") -> Project:
-    skipped: dict[str, str] = {}
-    rules = None if version else read_ignore_rules(root)  # installed packages are in no repository of their own
-    return _read_files(name, root, iterate_source_files(folder, root, skipped, rules), skipped, version)
-
-
-def _read_files(name: str, root: Path, files: Iterator[Path], skipped: dict[str, str], version: str) -> Project:
-    modules: dict[str, Module] = {}
-    unread: dict[str, str] = {}
-    roots: dict[Path, None] = {}
-    for number, file in enumerate(files):
-        if number >= MAX_FILES:
-            raise ProjectError(f"{root} has more than {MAX_FILES} Python files: name a folder inside it")
-        path = file.relative_to(root).as_posix()
-        try:
-            module = _read_module(root, file, path)
-        except (OSError, UnicodeError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            unread[path] = _explain_unread(error)
-            continue
-        if module.name in modules:
-            unread[path] = f"{modules[module.name].path} has the same module name, {module.name}"
-            continue
-        modules[module.name] = module
-        roots[_find_import_root(root, path)] = None
-    if not modules and not unread:
-        raise ProjectError(explain_missing_python(root))
-    return Project(name, root, modules, unread, skipped, tuple(roots), version)
-
-
-def _explain_unread(error: Exception) -> str:
-    if isinstance(error, SyntaxError):
-        return f"Python cannot parse it: {error.msg} (line {error.lineno})"
-    return str(error) or type(error).__name__
-
-
 def _read_module(root: Path, file: Path, path: str) -> Module:
-    if file.stat().st_size > MAX_FILE_BYTES:
-        raise ValueError(f"it is larger than {MAX_FILE_BYTES // 2**20} MiB")
-    with tokenize.open(file) as opened:
-        source = opened.read()
-    relative = file.relative_to(_find_import_root(root, path)).with_suffix("")
-    parts = relative.parts
-    is_package = parts[-1] == "__init__"
-    name = ".".join(parts[:-1] if is_package else parts) or file.parent.name
-    module = Module(path, name, is_package, source)
-    _ = module.tree
-    return module
+    parts = file.relative_to(_find_import_root(root, path)).with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or file.parent.name
+    return Module.read(file, path, name)
 
 
 def _find_import_root(root: Path, path: str) -> Path:
@@ -213,3 +149,35 @@ def _find_import_root(root: Path, path: str) -> Path:
     if folder == root and (folder / "__init__.py").exists():
         return root.parent
     return folder
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the source of a project comes from; "" for what is unknown."""
+
+    commit: str  # of the git repository, with `-dirty` where files differ from it
+    version: str  # of the distribution
+    licence: str  # a file in the project's folder
+
+
+def find_origin(project: Project) -> Origin:
+    """The origin of a project's source."""
+    return Origin(_find_commit(project), read_metadata(project.root, "version"), _find_licence(project.root))
+
+
+def _find_commit(project: Project) -> str:
+    paths = sorted(module.path for module in project.modules.values())
+    head = run_git(project.root, "rev-parse", "HEAD").strip()
+    tracked = run_git(project.root, "ls-files", "--", *paths[:1])  # the folder may lie ignored in another repository
+    if not head or not tracked:
+        return ""
+    changed = run_git(project.root, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    return head + ("-dirty" if changed else "")
+
+
+def _find_licence(root: Path) -> str:
+    try:
+        names = sorted(path.name for path in root.iterdir() if path.is_file() and _LICENCES.fullmatch(path.name))
+    except OSError:
+        return ""
+    return names[0] if names else ""

@@ -135,6 +135,6 @@ def check_sources(folder: Path) -> None:
 def read_sources(folder: str) -> None:
     """What the process of `check_sources` does: read a project and find its functions."""
     try:
-        find_functions(open_project(folder, sys.executable))
+        find_functions(open_project(folder))
     except ProjectError:
         return  # the caller will say so

@@ -120,7 +120,6 @@ def test_the_same_project_gives_the_same_datasets(bassline, ctx, project):
         (("{project}", "--tests", f"{sys.executable} -c 'raise SystemExit(3)'"), "ended with exit code 3"),
         (("{project}", "--doctests", "--name", "humaneval"), "is the name of a built-in dataset"),
         (("{project}", "--doctests", "--python", "/no/python"), "--python /no/python is not a program that can"),
-        (("no_such_package_x", "--doctests"), "has no package of that name"),
         (("./no/folder", "--doctests"), "there is no folder ./no/folder"),
         (("{project}", "--doctests", "--timeout", "0"), "--timeout"),
     ],
@@ -285,24 +284,15 @@ def test_a_variable_without_name_or_value_is_refused(bassline, project, given, s
     assert said in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("file", "said"),
-    [
-        ("a.ipynb", "own code in notebooks is not supported yet: put its functions into modules (.py)"),
-        ("src/a.ts", "own code in TypeScript is not supported yet: write tasks with arguments and results as a case"),
-        ("a.js", "own code in JavaScript is not supported yet"),
-        ("main.go", "own code in Go is not supported yet"),
-        ("node_modules/a.js", "holds no Python source outside its tests"),
-    ],
-)
-def test_a_project_in_another_language_is_one_sentence_with_the_remedy(bassline, tmp_path, file, said):
-    (tmp_path / "own" / file).parent.mkdir(parents=True)
-    (tmp_path / "own" / file).write_text("")
+def test_a_project_in_another_language_is_one_sentence_with_the_remedy(bassline, tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "main.go").write_text("")
 
     result = bassline("datasets", "from-code", tmp_path / "own", "--tests", "python -m pytest -q")
 
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert "holds no Python source outside its tests" in result.stderr
+    assert "write tasks in other languages as a case file" in result.stderr
 
 
 def test_a_project_with_unittest_is_told_to_use_pytest(bassline, project, monkeypatch):
@@ -364,4 +354,4 @@ def test_on_a_terminal_the_user_decides_on_files_that_look_like_secrets(
     (tmp_path / "server.key").write_text("a key")
     monkeypatch.setattr("app.cli.stored_files._can_ask", lambda: True)
     with CliRunner().isolation(input=answer):
-        assert confirm_stored_files(open_project(str(tmp_path), sys.executable), assume_yes) is stored
+        assert confirm_stored_files(open_project(str(tmp_path)), assume_yes) is stored

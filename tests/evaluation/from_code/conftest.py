@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,6 +41,6 @@ def opener_in(parent: Path) -> Callable[..., Project]:
             path = parent / "shop" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source, encoding="utf-8", errors="surrogatepass")
-        return open_project(str(parent / "shop"), sys.executable)
+        return open_project(str(parent / "shop"))
 
     return write_and_open

@@ -12,11 +12,10 @@ from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import CallOutcome, PlacedFunction
 from evaluation.from_code.calls.recorded import RecordedCall
-from evaluation.from_code.mutants import Mutant
+from evaluation.from_code.mutants import Mutant, list_trivial_variants
 from evaluation.from_code.placing.spec import VALUES, FunctionPlacement
 from evaluation.from_code.reasons import ExcludedError, SandboxFaultError
 from evaluation.from_code.recording import values
-from evaluation.from_code.trivial_bodies import list_trivial_variants
 from evaluation.sandbox import Limits, SandboxResult
 
 ADD = "def add(a, b):\n    return a + b\n"

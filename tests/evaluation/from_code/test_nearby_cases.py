@@ -7,7 +7,7 @@ import ast
 from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case, format_case
 from evaluation.from_code.calls.nearby import CallSources
-from evaluation.from_code.calls.observe import PlacedFunction, observe_all
+from evaluation.from_code.calls.observe import PlacedFunction, observe
 from evaluation.from_code.calls.recorded import compute_digest
 from evaluation.from_code.mutants import build_mutants
 from evaluation.from_code.nearby_cases import MAX_ODD, find_nearby_cases
@@ -26,7 +26,7 @@ def find(sandbox, source, *arguments, chosen=None):
     node = ast.parse(source).body[0]
     program = PlacedFunction(FunctionPlacement("m", False, node.name, "", "", form=VALUES), ast.unparse(node))
     calls = [values.serialize(each if isinstance(each[0], tuple) else (each, {})) for each in arguments]
-    outcomes = observe_all(sandbox, program, calls).outcomes
+    outcomes = observe(sandbox, program, calls).outcomes
     cases = [Case(call, compute_digest(call), outcome) for call, outcome in zip(calls, outcomes, strict=True)]
     chosen = cases if chosen is None else cases[:chosen]
     faulty = tuple(build_mutants(node, checks.MAX_MUTANTS))

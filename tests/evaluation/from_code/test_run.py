@@ -12,7 +12,7 @@ from evaluation.dataset_files import parse_dataset
 from evaluation.extraction import extract
 from evaluation.from_code import build
 from evaluation.from_code.build import Options
-from evaluation.from_code.calls.variety import MAX_CASES
+from evaluation.from_code.calls.cases import MAX_CASES
 from evaluation.from_code.fairness import MAX_EXAMPLES, MAX_WITH_NEARBY
 from evaluation.from_code.nearby_cases import MAX_JUDGING, MAX_SHOWN
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError, find_remedy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 import textwrap
@@ -14,9 +13,8 @@ from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.calls.record import record_calls
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.recording import calls as recorder
-from evaluation.from_code.recording import hook, values
+from evaluation.from_code.recording import values
 from evaluation.from_code.source.find import find_functions
-from evaluation.from_code.source.project import open_project
 
 CART = '''
 import warnings
@@ -387,37 +385,6 @@ def test_the_environments_own_sitecustomize_still_runs(opened, tmp_path, monkeyp
     monkeypatch.setenv("PYTHONPATH", str(own))
     recording = run(opened, tmp_path, "assert own_ran\ncart.nested([1])\n")
     assert recording.exit_code == 0, recording.output
-
-
-def test_modules_that_python_loads_before_the_recorder_are_recorded_too(tmp_path):
-    project = open_project("posixpath", sys.executable)
-    test = tmp_path / "run_tests.py"
-    test.write_text("from posixpath import expandvars as expand\nassert expand('a$') == 'a$'\n")
-    recording = record_calls(project, find_functions(project), [[sys.executable, str(test)]], tmp_path / "state", 30)
-    assert recording.calls, recording.output
-    assert "expandvars" in {key.split(":")[1] for key in recording.covering.list_called_functions()}
-
-
-def test_a_function_that_such_a_module_imports_from_another_file_keeps_its_code(tmp_path, monkeypatch):
-    source = "def price(net):\n    return {}\n"
-    (tmp_path / "early.py").write_text(source.format("net") + "from later_place import price\n")
-    (tmp_path / "later_place.py").write_text(source.format("2 * net"))
-    monkeypatch.syspath_prepend(tmp_path)
-    early = importlib.import_module("early")
-    monkeypatch.setattr(hook, "_install_entry", lambda key: key)  # the names of entries stay out of `builtins`
-    hook._replace_code(early, [["price", 1, "early:price", False]])
-    assert early.price(3) == 6
-
-
-def test_functions_that_the_recorder_itself_calls_can_be_recorded(tmp_path):
-    project = open_project("posixpath", sys.executable)
-    test = tmp_path / "run_tests.py"
-    test.write_text(
-        "import posixpath\nassert posixpath.realpath('/') == '/'\nassert posixpath.commonpath(['/a/b', '/a']) == '/a'\n"
-    )
-    recording = record_calls(project, find_functions(project), [[sys.executable, str(test)]], tmp_path / "state", 30)
-    assert recording.exit_code == 0, recording.output
-    assert "commonpath" in by_name(recording)
 
 
 def test_a_command_that_does_not_exist_is_one_sentence_with_the_remedy(opened, tmp_path):

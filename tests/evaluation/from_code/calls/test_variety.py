@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.cases import MAX_CASES, Case, choose_varied_cases
 from evaluation.from_code.calls.observe import CallOutcome
-from evaluation.from_code.calls.variety import MAX_CASES, choose_varied_cases
 from evaluation.from_code.recording import values
 
 

@@ -47,7 +47,7 @@ def places(tmp_path: Path) -> Path:
 
 def test_a_package_in_editable_mode_comes_whole_and_under_its_name(places: Path) -> None:
     covering = read_calls_by_test(places / "seen", set())
-    files, names = read_installed_files(open_project(str(places / "shop"), "python3"), covering)
+    files, names = read_installed_files(open_project(str(places / "shop")), covering)
     assert set(files) == {
         "dep-1.0.dist-info/METADATA", "dep/__init__.py", "dep/inner/__init__.py", "dep/inner/table.json",
         "pytest/__init__.py",
@@ -57,7 +57,7 @@ def test_a_package_in_editable_mode_comes_whole_and_under_its_name(places: Path)
 
 def test_recorded_calls_find_its_modules_too(places: Path) -> None:
     covering = read_calls_by_test(places / "seen", set())
-    module = ModuleSources(open_project(str(places / "shop"), "python3"), covering.path).find_module("dep.inner")
+    module = ModuleSources(open_project(str(places / "shop")), covering.path).find_module("dep.inner")
     assert module is not None
     assert module.is_package
 

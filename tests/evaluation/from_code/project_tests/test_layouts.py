@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.from_code.calls.record import record_calls
-from evaluation.from_code.project_tests.options import select_options
+from evaluation.from_code.project_tests.covering import select_options
 from evaluation.from_code.project_tests.suite import prepare_suite
 from evaluation.from_code.source.find import find_functions
 from evaluation.from_code.source.project import open_project
@@ -78,7 +78,7 @@ def test_the_tests_of_a_layout_run_in_the_sandbox(layout: str, tmp_path: Path) -
         path = tmp_path / "repository" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    project = open_project(str(tmp_path / "repository" / folder), sys.executable)
+    project = open_project(str(tmp_path / "repository" / folder))
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
 
     recording = record_calls(project, find_functions(project), [command], tmp_path / "state", 120)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from evaluation.from_code.project_tests.own_files import IGNORED, SECRET, OwnFiles, list_own_files
+from evaluation.from_code.source.ignored import looks_secret
 from evaluation.from_code.source.project import open_project
-from evaluation.from_code.source.secret_names import looks_secret
 
 FILES = {
     ".gitignore": "secrets.json\nscratch/\n*.log\nlocal_*.py\n_version.py\n[unclosed\n",
@@ -108,7 +108,7 @@ def test_what_looks_like_a_secret_is_stored_where_the_user_wants_it(root):
 
 
 def test_ignored_local_settings_are_no_source_of_tasks(root):
-    project = open_project(str(root), "python3")
+    project = open_project(str(root))
     assert sorted(project.modules) == ["_version", "shop", "token"]
     assert "ignored by git" in project.skipped["local_settings.py"]
 

@@ -205,7 +205,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], FinishedDa
     (folder / "test_bus.py").write_text(TESTS)
 
     def made(state: str, judge: str = "tests") -> FinishedDataset:
-        project = open_project(str(folder), sys.executable)
+        project = open_project(str(folder))
         command = [[sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]]
         options = Options(judge=judge)
         place = open_state(folder.parent / state, project, command, options)
@@ -265,7 +265,7 @@ def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished
     unlocks = {each.reason: each.unlock for each in finished.compute_coverage().left_out}
     assert "without network" in unlocks[reasons["listening"]]
     coverage = finished.compute_coverage()
-    assert coverage.called == 10
+    assert coverage.functions_called == 10
     assert coverage.covered_share == coverage.tasks / 10
     assert any("test_listening" in test for test in finished.suite.failures)
 

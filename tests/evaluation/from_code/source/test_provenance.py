@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from evaluation.from_code.source.provenance import find_origin
+from evaluation.from_code.source.project import find_origin
 
 
 def git(folder, *arguments):

@@ -1,4 +1,4 @@
-"""Calls that contradict the signature judge nothing where others are enough."""
+"""Calls that contradict the signature judge nothing where others are enough; defaults may name a number."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluation.from_code.calls.annotations import keep_typed_cases, list_allowed_types
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import CallOutcome
+from evaluation.from_code.calls.signatures import keep_typed_cases, list_allowed_types, resolve_defaults
 from evaluation.from_code.recording import values
 
 
@@ -56,3 +56,26 @@ def test_arguments_by_name_and_those_without_a_hint_count_too():
 )
 def test_what_a_hint_allows(hint, value, fits):
     assert isinstance(value, list_allowed_types(ast.parse(hint, mode="eval").body)) == fits
+
+
+@pytest.mark.parametrize(
+    ("assigned", "wanted"),
+    [
+        ("2 ** 16", "limit=65536"),
+        ("64 * 1024 - 1", "limit=LIMIT"),  # a large number is no operand
+        ("3 * 4 - 1", "limit=11"),
+        ("True", "limit=LIMIT"),
+        ("2 ** 2 ** 13", "limit=LIMIT"),
+        ("2 ** -1", "limit=LIMIT"),
+        ("compute()", "limit=LIMIT"),
+    ],
+)
+def test_numbers_take_the_place_of_their_names_in_calls_only(assigned: str, wanted: str) -> None:
+    module = ast.parse(f"LIMIT = {assigned}\ndef f(a, limit=LIMIT, *, other=LIMIT, last): ...\n")
+    (function,) = [each for each in module.body if isinstance(each, ast.FunctionDef)]
+
+    resolved = resolve_defaults(function, module)
+
+    assert wanted in ast.unparse(resolved.args)
+    assert ("other=LIMIT" in ast.unparse(resolved.args)) == (wanted == "limit=LIMIT")
+    assert "limit=LIMIT" in ast.unparse(function.args)
