@@ -9,8 +9,7 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import Draw, Positions
-from decoding.acceptance.sampling import compute_raw_logprobs
-from decoding.acceptance.top_logprobs import TopIds
+from decoding.acceptance.sampling import TopIds, compute_raw_logprobs
 
 Accept = Callable[
     [Distribution, Positions, torch.Tensor, torch.Tensor, Distribution | None], tuple[torch.Tensor, torch.Tensor]

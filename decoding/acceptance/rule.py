@@ -8,7 +8,7 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import Role
-from decoding.acceptance.top_logprobs import TopIds
+from decoding.acceptance.sampling import TopIds
 from kernels.rows import NO_TOKEN
 
 __all__ = ["NO_TOKEN", "AcceptanceRule", "Draw", "Positions"]

@@ -11,7 +11,6 @@ from decoding.acceptance.distribution import Distribution
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.drafting import DraftSampler, sample_drafts
-from decoding.attention.prefill import Prefill
 from decoding.models.threads import use_all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
@@ -20,19 +19,6 @@ from kernels.upload import upload
 
 class BlockSampler(DraftSampler[BlockRunner, BlockGraphs]):
     """Draws the tokens of a block, by one pass of the head."""
-
-    @property
-    def longest(self) -> int:
-        """The most tokens that it drafts for a row."""
-        return self._runner.head.n_proposed
-
-    def can_draft(self, row_index: int) -> bool:
-        """Whether the target has read a token of the row: there are no states of a prompt of one token."""
-        return self._runner.read_by_target[row_index] > 0
-
-    def start(self, row_index: int, tokens: Sequence[int], source: int | None) -> Prefill:
-        """Begin a row; the result reads its prompt."""
-        return self._runner.start(row_index, tokens, source)
 
     @use_all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them
     @torch.inference_mode()
@@ -47,7 +33,7 @@ class BlockSampler(DraftSampler[BlockRunner, BlockGraphs]):
 
         Commits what the head reads of the target's states.
         """
-        runner = self._runner
+        runner = self.runner
         for r, (read, length) in enumerate(zip(runner.read_by_target, lengths, strict=True)):
             if length:
                 # A round is made again if its verify failed. The block needs the features of the position before it.
@@ -68,7 +54,7 @@ class BlockSampler(DraftSampler[BlockRunner, BlockGraphs]):
 
     def run_blocks(self, pending: Sequence[int], unread: Sequence[int], lengths: Sequence[int]) -> _Pass:
         """Read what is new in each row and pass over a block of the rows with a length, without a graph."""
-        runner = self._runner
+        runner = self.runner
         features = runner.read(unread)
         block = runner.head.shape.block
         layout = runner.cache.begin([block if length else 0 for length in lengths])
@@ -82,7 +68,7 @@ class BlockSampler(DraftSampler[BlockRunner, BlockGraphs]):
         """Read the positions that exceed a graph, after rounds in which others drafted; return how many are left."""
         behind = [max(count - n, 0) for count in unread]
         if any(behind):
-            self._runner.read(behind)
+            self.runner.read(behind)
         return [count - read for count, read in zip(unread, behind, strict=True)]
 
 

@@ -10,7 +10,6 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.attention.draft_graphs import FIRST_FEED, DraftGraphs
 from decoding.attention.drafting import DraftSampler, sample_drafts
-from decoding.attention.prefill import Prefill
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
@@ -18,12 +17,6 @@ from decoding.state.proposal import Proposal
 
 class DraftRunner(DraftSampler[ModelRunner, DraftGraphs]):
     """Draws tokens by one step of the draft model each."""
-
-    def start(
-        self, row_index: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
-    ) -> Prefill:
-        """Begin a row; the result prefills it."""
-        return self._runner.start(row_index, tokens, capacity, source, prefix_cache=prefix_cache)
 
     def draft(
         self,
@@ -42,7 +35,7 @@ class DraftRunner(DraftSampler[ModelRunner, DraftGraphs]):
             if proposal is not None:
                 return proposal
         first = [length + len(tokens) for length, tokens in zip(self.cache.lens, unseen, strict=True)]
-        return sample_drafts(DraftSteps(self._runner, unseen), first, lengths, seeds, sampling, self._rule)
+        return sample_drafts(DraftSteps(self.runner, unseen), first, lengths, seeds, sampling, self._rule)
 
     def _feed_all_but_last(self, unseen: list[list[int]], lengths: Sequence[int]) -> list[list[int]]:
         """Feed the tokens that exceed a graph, after rounds in which others drafted; return the rest."""
@@ -51,7 +44,7 @@ class DraftRunner(DraftSampler[ModelRunner, DraftGraphs]):
             for tokens, length in zip(unseen, lengths, strict=True)
         ]
         if any(behind):
-            self._runner.forward(behind, n_last=[1] * len(behind))
+            self.runner.forward(behind, n_last=[1] * len(behind))
             self.cache.commit([len(tokens) for tokens in behind])
         return [tokens[len(fed) :] for tokens, fed in zip(unseen, behind, strict=True)]
 

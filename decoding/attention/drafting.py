@@ -25,14 +25,14 @@ class DraftSampler(Generic[Runner, Drawing]):
     """Draws tokens for every row with the noise that the rule asks for, by CUDA graphs if it has some that work."""
 
     def __init__(self, runner: Runner, rule: AcceptanceRule, graphs: Drawing | None = None) -> None:
-        self._runner = runner
+        self.runner = runner
         self._rule = rule
         self.graphs = graphs
 
     @property
     def cache(self) -> RaggedCache:
         """The keys and values of all rows."""
-        return self._runner.cache
+        return self.runner.cache
 
 
 class DraftingSteps(Protocol):

@@ -23,7 +23,7 @@ from decoding.attention.row_by_row import make_runner, measure_cache
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
-from decoding.costs.costs import Costs
+from decoding.costs import Costs
 from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
 from decoding.memory.pages import BufferSpecs, PagePool
 from decoding.memory.store import KVStore, MemoryAccount

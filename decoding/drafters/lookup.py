@@ -13,11 +13,32 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from decoding.attention.prefill import Prefill
-from decoding.drafters.answers import AnswerIndex
 from decoding.drafters.automaton import ROOT, SuffixAutomaton
+from decoding.drafters.base import Drafter
 from decoding.state.proposal import Match, Proposal
 from decoding.state.row import Row
 from decoding.state.row_lists import take_out
+
+MAX_TOKENS = 8192
+"""A generation of texts begins when the one before has this many tokens; two are kept, in about 5 MB."""
+
+
+class AnswerIndex:
+    """Bounded: texts are kept in two generations of automata, of which the older one is dropped for a new one.
+
+    A request reads and extends both until it ends, so the older one knows what the younger one knows.
+    """
+
+    def __init__(self, most_tokens: int = MAX_TOKENS) -> None:
+        self._most_tokens = most_tokens
+        self._generations = [SuffixAutomaton()]
+
+    def open(self) -> tuple[SuffixAutomaton, ...]:
+        """Return the automata for a new row to be looked up in and added to, the older one first."""
+        if self._generations[-1].n_tokens >= self._most_tokens:
+            self._generations = [self._generations[-1], SuffixAutomaton()]
+        return tuple(self._generations)
+
 
 # An answer is stored with so many tokens of its prompt, to be found where the same prompt ends.
 _LEAD = 16
@@ -68,13 +89,12 @@ def _extend(automaton: SuffixAutomaton, state: int, tokens: Sequence[int]) -> in
     return state
 
 
-class LookupDrafter:
+class LookupDrafter(Drafter):
     """Looks each row up; `shared` gives all rows of a request one automaton, else each has its own.
 
     `answers` are looked up and extended by the rows of requests that allow it.
     """
 
-    draws_tokens = False
     shared: ClassVar[bool]
 
     def __init__(self, answers: AnswerIndex) -> None:

@@ -10,11 +10,11 @@ import torch
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.runner_pool import RunnerPool, Runners
 from decoding.config import EngineConfig, parse_draft_length
-from decoding.costs.costs import Costs
+from decoding.costs import Costs
 from decoding.draft_length.goodput import AcceptanceModel
 from decoding.draft_length.policies import BassLength, DraftLengthPolicy, FixedLength, GoodputLength, TableLength
 from decoding.draft_length.profiles import Profile
-from decoding.drafters.answers import AnswerIndex
+from decoding.drafters.lookup import AnswerIndex
 from decoding.drafters.registry import make_drafter, parse_drafter
 from decoding.loop.admission import SampleLengthModel
 from decoding.loop.batch import Batch

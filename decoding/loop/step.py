@@ -7,18 +7,45 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
 from decoding.acceptance.rule import Draw
-from decoding.costs.costs import Costs
+from decoding.costs import Costs
 from decoding.draft_length.policies import DraftLengthPolicy
 from decoding.loop.batch import Batch
-from decoding.loop.timing import Stopwatch
-from decoding.models.device_memory import is_out_of_memory
+from decoding.models.device import is_out_of_memory
 from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Origin, Round, Sample, TopTokens
 from decoding.state.proposal import Proposal
 from decoding.state.request_state import RequestState
 from decoding.state.row import Row
 from decoding.state.token_text import TokenTexts
+
+
+class Stopwatch:
+    """Takes times: `perf_counter` on a CPU; CUDA events on a GPU, whose work runs behind the host."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._on_gpu = device.type == "cuda"
+        self._times: list[float] = []
+        self._events: list[torch.cuda.Event] = []
+
+    def mark(self) -> None:
+        """Take the time at which all work started so far is done."""
+        if self._on_gpu:
+            event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+            event.record()
+            self._events.append(event)
+        else:
+            self._times.append(time.perf_counter())
+
+    def read_intervals(self) -> list[float]:
+        """Return the seconds between successive marks; waits for the last one."""
+        if self._on_gpu:
+            self._events[-1].synchronize()
+            pairs = zip(self._events[:-1], self._events[1:], strict=True)
+            return [a.elapsed_time(b) / 1000 for a, b in pairs]
+        return [b - a for a, b in zip(self._times[:-1], self._times[1:], strict=True)]
 
 
 class RoundMemoryError(Exception):

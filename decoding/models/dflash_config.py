@@ -17,7 +17,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import ModelError, get_first_line
-from decoding.models.head_folder import CONFIG
+from decoding.models.trained_heads import CONFIG
 
 ARCHITECTURE = "DFlashDraftModel"
 DFLASH_CONFIG, TAP_IDS, MASK = "dflash_config", "target_layer_ids", "mask_token_id"

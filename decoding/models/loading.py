@@ -14,12 +14,9 @@ import transformers
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from decoding.models import fetch
-from decoding.models.device import pick_device, pick_dtype
-from decoding.models.device_memory import is_out_of_memory
+from decoding.models.device import is_out_of_memory, pick_device, pick_dtype
 from decoding.models.errors import (
     ModelError,
-    NotCausalError,
-    TokenizerMismatchError,
     get_first_line,
 )
 from decoding.models.infilling import find_format
@@ -86,7 +83,7 @@ def load_tokenizer(ref: str) -> Any:
 
 
 def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
-    """Raise `TokenizerMismatchError` unless each id that both models have is the same token in both.
+    """Raise `ModelError` unless each id that both models have is the same token in both.
 
     One vocabulary may be longer: models of one family are padded to different sizes. The draft model must know every
     real token of the target, because it reads the target's output.
@@ -95,20 +92,20 @@ def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
     advice = "choose a draft model of the target's family, or the ngram or sibling drafter."
     for token_id in range(min(target.vocab_size, draft.vocab_size)):
         if ours.get(token_id) != theirs.get(token_id):
-            raise TokenizerMismatchError(
+            raise ModelError(
                 f"{target.name} and {draft.name} have different tokenizers (id {token_id} is {ours.get(token_id)!r} in"
                 f" the target and {theirs.get(token_id)!r} in the draft): {advice}"
             )
     beyond = [token for token_id, token in ours.items() if token_id >= draft.model.config.get_text_config().vocab_size]
     real = [token for token in beyond if not token.startswith("[PAD")]
     if real:
-        raise TokenizerMismatchError(
+        raise ModelError(
             f"{draft.name} does not know {len(real)} tokens of {target.name}, such as {real[0]!r}: {advice}"
         )
 
 
 def _load_causal_config(folder: Path, name: str) -> Any:
-    """Return the configuration of a causal language model. Raises `NotCausalError` for any other."""
+    """Return the configuration of a causal language model. Raises `ModelError` for any other."""
     raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     try:
         config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
@@ -118,11 +115,11 @@ def _load_causal_config(folder: Path, name: str) -> Any:
             why = "it needs code from its repository, which never runs here"
         else:
             why = f"transformers {transformers.__version__} does not know its type"
-        raise NotCausalError(
+        raise ModelError(
             f"{name} is a {kind!r} model that cannot be loaded ({why}): choose an architecture transformers ships."
         ) from error
     if config.is_encoder_decoder:
-        raise NotCausalError(
+        raise ModelError(
             f"{name} is an encoder-decoder model ({config.model_type}): choose a decoder-only causal language model."
         )
     model_class = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
@@ -130,7 +127,7 @@ def _load_causal_config(folder: Path, name: str) -> Any:
     # Files of a model that also sees images may hold a language model that transformers loads alone, as of Qwen3.5.
     own = () if model_class is None else (model_class.__name__, model_class.__name__.replace(*_WITH_IMAGES))
     if model_class is None or (architectures and not set(own) & set(architectures)):
-        raise NotCausalError(
+        raise ModelError(
             f"{name} is not a causal language model (it is {', '.join(architectures) or config.model_type}):"
             " choose one whose config.json names a ...ForCausalLM or ...LMHeadModel architecture."
         )

@@ -11,8 +11,18 @@ from typing import Any
 import torch
 from safetensors import safe_open
 
-from decoding.models.tensor_files import save_tensors
-from decoding.training.recorder import RecordedText
+from decoding.models.dflash_files import save_tensors
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedText:
+    """One text with its states."""
+
+    tokens: torch.Tensor  # [T]
+    taps: torch.Tensor  # [T - 1, taps * H] of all tokens but the last, which no forward has read
+    # [G, H]: what the output layer read at the G positions from the prompt's last token on; with the output layer's
+    # weights they are the target's distributions of the G generated tokens
+    outputs: torch.Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
+from decoding import costs
 from decoding.attention.backends import NAMES
 from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
-from decoding.costs import verify
 from decoding.drafters import registry
 from decoding.engine import Engine
 from decoding.memory.cache import RaggedCache
@@ -41,7 +41,7 @@ def device() -> torch.device:
 @pytest.fixture(scope="session", autouse=True)
 def _measure_few_verifies() -> None:
     """Each engine times forty verifies to predict a round, a seventh of these tests' time: here it times six."""
-    verify.SIZES, verify._REPEATS = (1, 8, 16), 1
+    costs.SIZES, costs._REPEATS = (1, 8, 16), 1
 
 
 @pytest.fixture(scope="module", autouse=True)

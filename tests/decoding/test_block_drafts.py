@@ -31,7 +31,7 @@ def drafting(target: LoadedModel, head: LoadedHead, max_tokens: tuple[int, int] 
     drafts = BlockSampler(BlockRunner(head, runner), make_rule("maximal"))
     for slot, (text, capacity) in enumerate(zip(TEXTS, max_tokens, strict=True)):
         runner.start(slot, text[:-1], capacity).finish(slot)
-        drafts.start(slot, text, None).finish(slot)
+        drafts.runner.start(slot, text, None).finish(slot)
     return drafts
 
 

@@ -7,8 +7,7 @@ from itertools import count
 
 import pytest
 
-from decoding.costs.costs import Costs
-from decoding.costs.verify import VerifyCost
+from decoding.costs import Costs, VerifyCost
 from decoding.engine import Engine
 from decoding.request import Request
 

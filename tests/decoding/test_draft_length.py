@@ -6,8 +6,7 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import Draw
 from decoding.config import EngineConfig
-from decoding.costs.rounds import RoundCost
-from decoding.costs.verify import VerifyCost
+from decoding.costs import RoundCost, VerifyCost
 from decoding.draft_length.goodput import AcceptanceModel
 from decoding.draft_length.policies import LONG_MATCH, BassLength, DraftLengthPolicy, FixedLength, GoodputLength
 from decoding.limits import MAX_DRAFT_LENGTH

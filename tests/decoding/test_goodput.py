@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.costs.rounds import RoundCost
-from decoding.costs.verify import VerifyCost, measure_verify_cost
+from decoding.costs import RoundCost, VerifyCost, measure_verify_cost
 from decoding.draft_length.goodput import AcceptanceModel, choose_model_length, choose_row_lengths
 from decoding.state.proposal import MODEL_EVIDENCE, Evidence, Match, Proposal
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from decoding import costs
 from decoding.acceptance.registry import make_rule
 from decoding.acceptance.sampling import to_distribution, to_distribution_nosync
 from decoding.attention import verify_graphs
@@ -20,7 +21,6 @@ from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.config import EngineConfig
-from decoding.costs import verify
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
@@ -273,7 +273,7 @@ def test_the_cost_of_a_verify_is_measured_on_graphs_where_rounds_run_as_graphs(t
     shapes = replays(monkeypatch)
     engine = Engine(EngineConfig(target="tiny", max_batch=4), target, None, graphs=True)
     monkeypatch.setattr(ModelRunner, "forward", None)
-    assert engine.costs.round_cost.verify.sizes == verify.SIZES
+    assert engine.costs.round_cost.verify.sizes == costs.SIZES
     measured = {R * T for R, T in shapes}
     assert all(any(size <= n <= 2 * size for n in measured) for size in engine.costs.round_cost.verify.sizes)
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from decoding.attention.target_runner import TargetRunner
-from decoding.costs.rounds import RoundCost
-from decoding.costs.verify import VerifyCost
+from decoding.costs import RoundCost, VerifyCost
 from decoding.draft_length.profiles import BatchFit, Profile
 from decoding.engine import Engine
 from decoding.request import Completion, Request

@@ -12,8 +12,7 @@ from app.core.states import WorkStep
 from app.jobs.job import CannotLoadError
 from app.jobs.next_job import claim_next
 from app.jobs.work import calibrate, cpu_turns, quiet_wait
-from app.jobs.work.decode_batch import ThroughputBatch
-from app.jobs.work.decode_interactive import InteractiveBatch
+from app.jobs.work.decode_batch import InteractiveBatch, ThroughputBatch
 from app.jobs.work.decode_job import DecodeJob, claim_decode_job
 from app.runs.configuration import build_engine_config
 
