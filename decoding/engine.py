@@ -224,7 +224,7 @@ class Engine:
         publish = None if on_update is None else lambda _position, updates: on_update(updates)
         cancels = None if should_cancel is None else lambda _position: should_cancel()
         max_samples = min(request.n, self.config.max_batch)
-        ((_, outcome),) = self._loop.decode_in_order([request], max_samples, publish, cancels)
+        ((_, outcome),) = self._loop.decode([request], max_samples, publish, cancels)
         if isinstance(outcome, RequestError):
             raise outcome
         return outcome
@@ -242,7 +242,7 @@ class Engine:
         there is no memory, yields its RequestError. A request ends before the next round once
         `should_cancel` returns True for its position. Raises BrokenModelError.
         """
-        return self._loop.decode_in_order(requests, self.config.max_batch, on_update, should_cancel)
+        return self._loop.decode(requests, self.config.max_batch, on_update, should_cancel)
 
     def serve(
         self,
@@ -259,7 +259,7 @@ class Engine:
         """
         # Kept graphs are sized for max_batch.
         max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, MAX_SERVED)
-        return self._loop.decode_as_they_arrive(requests, max_samples, on_update, should_cancel)
+        return self._loop.decode(requests, max_samples, on_update, should_cancel, as_they_arrive=True)
 
     # Measurements -------------------------------------------------------------------------------------------------
 

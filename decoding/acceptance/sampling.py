@@ -41,7 +41,10 @@ def to_distribution(logits: torch.Tensor, params: SamplingParams) -> Distributio
     kind = get_sampling_mode(params)
     if kind == "nucleus":
         return _search_nucleus(logits, params, _FIRST_WIDTH)
-    return _select_likeliest(logits) if kind == "greedy" else _compute_whole(logits, params.temperature)
+    if kind == "whole":
+        return _compute_whole(logits, params.temperature)
+    ids = logits.argmax(dim=1, keepdim=True)
+    return Distribution(ids, torch.zeros_like(ids, dtype=torch.float32))
 
 
 def to_distribution_nosync(logits: torch.Tensor, params: SamplingParams) -> tuple[Distribution, torch.Tensor]:
@@ -61,7 +64,7 @@ def to_distributions(logits: torch.Tensor, sampling: Sequence[SamplingParams]) -
     if len(groups) == 1:
         return to_distribution(logits, sampling[0])
     return join_distributions(
-        [(at := _index(rows, logits), to_distribution(logits[at], params)) for params, rows in groups.items()],
+        [(at := upload(rows, logits.device), to_distribution(logits[at], params)) for params, rows in groups.items()],
         len(logits),
     )
 
@@ -76,7 +79,7 @@ def to_distributions_nosync(
     parts = []
     complete = torch.ones(len(logits), dtype=torch.bool, device=logits.device)
     for params, rows in groups.items():
-        at = _index(rows, logits)
+        at = upload(rows, logits.device)
         part, complete[at] = to_distribution_nosync(logits[at], params)
         parts.append((at, part))
     return join_distributions(parts, len(logits)), complete
@@ -89,10 +92,6 @@ def _group_by_params(sampling: Sequence[SamplingParams]) -> dict[SamplingParams,
     return groups
 
 
-def _index(rows: list[int], logits: torch.Tensor) -> torch.Tensor:
-    return upload(rows, logits.device)
-
-
 def pack_sampling_params(params: SamplingParams) -> list[float]:
     """Return what `kernels/draw.py` reads from the device for a row: temperature, top-p, min-p and top-k."""
     if params.temperature == 0:
@@ -100,20 +99,14 @@ def pack_sampling_params(params: SamplingParams) -> list[float]:
     return [params.temperature, params.top_p, params.min_p, float(params.top_k)]
 
 
-def _select_likeliest(logits: torch.Tensor) -> Distribution:
-    ids = logits.argmax(dim=1, keepdim=True)
-    return Distribution(ids, torch.zeros_like(ids, dtype=torch.float32))
-
-
-def _compute_whole(logits: torch.Tensor, temperature: float | torch.Tensor) -> Distribution:
+def _compute_whole(logits: torch.Tensor, temperature: float) -> Distribution:
     ids = torch.arange(logits.shape[1], device=logits.device).expand(logits.shape)
     logp = torch.empty(logits.shape, dtype=torch.float32, device=logits.device)
     # A GPU does all rows at once; on a CPU a few rows at a time stay in its cache, and take no memory.
     n = len(logits) if logits.is_cuda else _ROWS_AT_ONCE
     for at in range(0, len(logits), n):
         rows = slice(at, at + n)
-        divisor = temperature[rows] if isinstance(temperature, torch.Tensor) else temperature
-        torch.log_softmax(logits[rows].float() / divisor, dim=1, out=logp[rows])
+        torch.log_softmax(logits[rows].float() / temperature, dim=1, out=logp[rows])
     return Distribution(ids, logp)
 
 
@@ -150,22 +143,11 @@ def _filter_highest(
         total = scaled.logsumexp(dim=1, keepdim=True)
     else:
         total = total_of(logits, scaled, params.temperature)
-    result, keep = _filter_logits(scaled, ids, total, params.top_p, params.min_p)
-    return result, torch.ones_like(keep[:, -1]) if k or width == V else ~keep[:, -1]
-
-
-def _filter_logits(
-    scaled: torch.Tensor,
-    ids: torch.Tensor,
-    total: torch.Tensor,
-    top_p: float | torch.Tensor,
-    min_p: float | torch.Tensor,
-) -> tuple[Distribution, torch.Tensor]:
-    """Return what top-p and min-p leave of the highest logits, `scaled` [N, C] descending, and which these are."""
     p = (scaled - total).exp()
-    keep = (p.cumsum(dim=1) - p < top_p) & (p >= min_p * p[:, :1])
+    keep = (p.cumsum(dim=1) - p < params.top_p) & (p >= params.min_p * p[:, :1])
     keep[:, 0] = True
-    return Distribution(ids, scaled.masked_fill(~keep, float("-inf")).log_softmax(dim=1)), keep
+    result = Distribution(ids, scaled.masked_fill(~keep, float("-inf")).log_softmax(dim=1))
+    return result, torch.ones_like(keep[:, -1]) if k or width == V else ~keep[:, -1]
 
 
 def _compute_total(logits: torch.Tensor, scaled: torch.Tensor, temperature: float) -> torch.Tensor:

@@ -59,7 +59,6 @@ class BlockGraphs(SamplingGraphs[BlockRunner]):
         return {"pending": (R,)}
 
     def _compute(self, inputs: dict[str, torch.Tensor], size: int, *, is_whole: bool) -> tuple[torch.Tensor, ...]:
-        """Return what the block draws after up to `size` positions that the head has not read (`_join`)."""
         runner, head, T = self.runner, self.runner.head, size
         pending, read, length = inputs["pending"], inputs["read"], inputs["length"]
         R, B = len(pending), head.shape.block

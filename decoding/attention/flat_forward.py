@@ -41,7 +41,9 @@ class FlatForward:
         self._rotary = model.model.rotary_emb
         self._attentions = [layer.self_attn for layer in model.model.layers]
         self._attend = ALL_ATTENTION_FUNCTIONS[model.config._attn_implementation]
-        self._blocks: Blocks = getattr(model, _BLOCKS, None) or _build_blocks(model)
+        self._blocks: Blocks = getattr(model, _BLOCKS, None) or (
+            DenseBlocks(model) if model.device.type == "cpu" else KernelBlocks(model)
+        )
 
     @classmethod
     def find_for(cls, model: PreTrainedModel) -> FlatForward | None:
@@ -108,10 +110,6 @@ def get_flat_failure(model: PreTrainedModel) -> str | None:
 def forbid_flat_forward(model: PreTrainedModel, reason: str | None) -> None:
     """Let every later runner of a model use the forward of transformers, for this reason; None allows the flat one."""
     setattr(model, _FAILURE, reason)
-
-
-def _build_blocks(model: PreTrainedModel) -> Blocks:
-    return DenseBlocks(model) if model.device.type == "cpu" else KernelBlocks(model)
 
 
 def _use_threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[None]:

@@ -262,6 +262,5 @@ def supports_graphs(model: LoadedModel) -> bool:
 
 
 def _measure_cache(model: LoadedModel, taps: Sequence[int]) -> tuple[BufferSpecs, int]:
-    """Return what a token holds, and the bytes of a row's recurrent states, 0 without any."""
     with use_threads_for(model.weights):
         return measure_cache(make_runner(model.model, model.vocab_size, 1, max_tokens=1, taps=taps))

@@ -89,7 +89,6 @@ class VerifyGraphs(Graphs[ModelRunner]):
         return None if scored is None else scored.logits.view(*scored.tokens.shape, -1)[: len(last)]
 
     def _score(self, last: Sequence[int], seeds: Sequence[int], proposal: Proposal) -> _Scored | None:
-        """Return what `_forward` does for the bucket of these rows."""
         drafted = [len(tokens) for tokens in proposal.tokens]
         n, k = len(last), max(drafted)
         R, T = round_up_rows(n), round_up_tokens(k + 1)

@@ -233,7 +233,6 @@ def _compute_alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
 
 
 def _make_texts(loaded: LoadedModel) -> list[list[int]]:
-    """Return rows of tokens of different lengths."""
     tokens = cycle([token for token in encode_prompt(loaded, _TEXT) if token < loaded.vocab_size])
     return [list(islice(tokens, min(length, loaded.context_length - _N_REJECTED))) for length in _LENGTHS]
 

@@ -95,7 +95,6 @@ def _check_shapes(
 
 
 def _count_rows(graphs: Graphs[Any], runners: Sequence[Any], prompts: Sequence[Sequence[int]]) -> int:
-    """Return the rows of the largest shape, or as many as there are pages for."""
     n_tokens = _compute_capacity(max(prompts, key=len))
     fits: int = min(
         pool.n_free // count_pages(n_tokens, pool.page_size) for pool in (each.cache.pool for each in runners)
@@ -119,7 +118,6 @@ def _start_rows(runners: Sequence[Any], rows: Sequence[Sequence[int]], n_prompts
 
 
 def _check_verify(graphs: VerifyGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int]) -> str | None:
-    """Compare the logits after the last draft token of each row."""
     _, T = shape
     n_drafted = [(T - 1 - r) % T for r in range(len(rows))]
     drafts = [[row[t % len(row)] for t in range(n)] for row, n in zip(rows, n_drafted, strict=True)]
@@ -136,7 +134,6 @@ def _check_verify(graphs: VerifyGraphs, rows: Sequence[Sequence[int]], shape: tu
 
 
 def _check_draft(graphs: DraftGraphs, rows: Sequence[Sequence[int]], shape: Shape) -> str | None:
-    """Compare the tokens of all steps."""
     sampling, cache = _choose_sampling(graphs, len(rows), shape), graphs.runner.cache
     feed = [[row[-1], *row[: r % 2]] for r, row in enumerate(rows)]
     seeds = list(range(len(rows)))

@@ -151,7 +151,6 @@ class Batch:
                 self._start_from_copy(group, state, len(self.rows), source)
 
     def _take_next_group(self, state: RequestState) -> list[Sample]:
-        """Take the waiting samples of a request that there is room for in one row."""
         n_places = self.n_free if self._shares_rows else min(self.n_free, 1)
         return [state.waiting.popleft() for _ in range(min(n_places, len(state.waiting)))]
 

@@ -119,7 +119,6 @@ class Scheduler:
             self._turns.record_others(time.perf_counter() - started)
 
     def _end_out_of_memory(self, state: RequestState) -> Iterator[Outcome]:
-        """End a request for which memory has run out."""
         self._batch.finish(state, "cancelled")
         for done in self._batch.retire():
             if done is not state:
@@ -173,7 +172,6 @@ class Scheduler:
         return True
 
     def _end_waiting(self, intake: Intake) -> Iterator[Outcome]:
-        """End the requests that wait to join and are cancelled or out of time, and yield them."""
         for state in intake.waiting():
             if reason := self._find_reason_to_end(state, self._costs.next_round.least_s):
                 state.waited_s = state.clock.elapsed_s

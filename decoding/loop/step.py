@@ -122,7 +122,6 @@ class Decoder:
         return _VerifiedRound(rows, any(n_unread), proposal, draws, groups, draft_s, verify_s)
 
     def _choose_lengths(self, rows: Sequence[Row], n_samples: Sequence[int], n_unread: Sequence[int]) -> list[int]:
-        """Return the most tokens to draft for each row."""
         k = self.policy.choose_limit(len(rows), sum(n_samples))
         # A row never drafts past its length limit: the bonus token is the last it may take. A row that reads the rest
         # of its prompt does not draft, so that a request alone reads it in the same shape whatever was learnt before.
@@ -165,12 +164,10 @@ class Decoder:
         return added
 
     def _collect_top(self, row: Row, draw: Draw) -> list[TopTokens]:
-        """Return the top tokens at each sampled position, as many as the row's request asks for."""
         texts = TokenTexts.get_for_model(self.model)
         return [texts.name_top_tokens(top[: row.n_top_logprobs]) for top in draw.top] if row.n_top_logprobs else []
 
     def _learn(self, verified: _VerifiedRound, seconds: float) -> None:
-        """Tell the policy and the costs how a round of `seconds` went."""
         proposal, n_rows = verified.proposal, len(verified.rows)
         self.policy.observe(proposal, verified.draws)
         n_drafted = [len(tokens) for tokens in proposal.tokens]
@@ -207,7 +204,6 @@ class Decoder:
 
 
 def _group_by_tokens(samples: Sequence[Sample], draws: Sequence[Draw]) -> _SampleGroups:
-    """Put samples that drew the same tokens together."""
     groups: dict[tuple[int, ...], tuple[list[Sample], Draw]] = {}
     for sample, draw in zip(samples, draws, strict=True):
         groups.setdefault(draw.tokens, ([], draw))[0].append(sample)

@@ -115,7 +115,6 @@ def _convert_weights(gguf: Path, folder: Path) -> dict[str, str]:
 
 
 def _convert_tokenizer(gguf: Path, folder: Path) -> None:
-    """Write the model's tokenizer."""
     import transformers  # noqa: PLC0415
 
     _speed_up_gguf()

@@ -76,7 +76,6 @@ def write(head: DFlash, folder: Path, target: LlamaConfig) -> None:
 
 
 def _load_weights(folder: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a folder by their names, each of a dtype that its name may have."""
     file = folder / WEIGHTS
     if not file.is_file():
         raise make_refusal(f"it has no {WEIGHTS}")
@@ -88,7 +87,6 @@ def _load_weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _require_dtype(name: str, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, if its dtype is one that a tensor of this name may have."""
     if tensor.dtype not in {"d2t": _INTEGERS}.get(name, _FLOATS):
         raise make_refusal(f"its tensor {name} has the dtype {str(tensor.dtype).removeprefix('torch.')}")
     return tensor

@@ -160,7 +160,6 @@ def _prepare(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> 
 
 
 def _fetch_known(model: KnownModel, cache: Path, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
-    """Download the registry's GGUF file from the first source that works, and convert it."""
     _require_space(
         cache,
         model.name,
@@ -199,7 +198,6 @@ def _try_sources(model: KnownModel, incoming: Path, staging: Path, on_progress: 
 
 
 def _from_hub(entry: HubModel, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
-    """Download a repository's safetensors, tokenizer and configuration."""
     try:
         offer = sources.list_hub_files(entry.repo, entry.revision, on_progress)
         names = {name for name, _ in offer.files}
@@ -273,7 +271,6 @@ def _require_space(folder: Path, name: str, needed: int) -> None:
 
 @contextmanager
 def _lock(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> Iterator[None]:
-    """Hold the model's lock."""
     lock = make_lock(cache, entry.slug)
     try:
         lock.acquire(timeout=0)

@@ -31,8 +31,6 @@ _CAPABILITY = (8, 9)
 
 
 class _Phase(threading.local):
-    """Whether the calling thread reads a prompt."""
-
     is_prompt = False
 
 

@@ -180,7 +180,6 @@ class Collection:
         )
 
     def _derive_seed(self, name: str) -> int:
-        """A seed for a request of this name."""
         return int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()[:4], "big")
 
     def _is_short_enough(self, request: Request) -> bool:

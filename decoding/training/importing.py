@@ -72,7 +72,6 @@ def _match(head: DFlash, target: LoadedModel, prompts: list[str]) -> list[float]
 
 
 def _fetch_folder(source: str, scratch: Path) -> Path:
-    """The folder with the files of a source, which may have to be fetched."""
     if not source.startswith("hf:"):
         folder = Path(source).expanduser()
         if not (folder / CONFIG).is_file():

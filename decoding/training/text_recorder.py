@@ -69,7 +69,7 @@ class RecordingRunner(ModelRunner):
         with record_output_states(self.model) as found:
             logits = super().forward_packed(packed, layout, keep)
         if keep is None:
-            self.cache.record(OUTPUT, found[-1].view(-1, found[-1].shape[-1]))
+            self.cache.record(OUTPUT, found[OUTPUT].flatten(0, -2))
         return logits
 
 

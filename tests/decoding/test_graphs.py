@@ -123,15 +123,6 @@ def test_maximal_samples_are_the_same_with_graphs(drafter, target, draft) -> Non
     )
 
 
-def test_a_nucleus_wider_than_the_search_is_decided_on_the_whole_vocabulary(target, draft) -> None:
-    # At this temperature nearly all 257 tokens are in the nucleus, and the search takes 64.
-    request = Request(PROMPT, n=2, sampling=SamplingParams(10.0, top_p=0.99), max_new_tokens=6)
-    settings = {"drafter": "ngram", "draft_length": "fixed:2"}
-    assert texts(target, draft, request, graphs=True, **settings) == texts(
-        target, draft, request, graphs=False, **settings
-    )
-
-
 def test_a_failed_capture_is_logged_once_and_decoding_goes_on(target, draft, monkeypatch, caplog) -> None:
     def fail(self: Graphs, work: Any) -> Any:
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
@@ -299,17 +290,6 @@ def test_the_search_without_a_host_read_finds_the_same_distribution(sampling: Sa
         whole.select_rows(found).get_probabilities(tokens[found]),
         atol=1e-6,
     )
-
-
-def test_graphs_of_the_target_are_captured_before_the_first_request(target, monkeypatch) -> None:
-    captured = []
-    monkeypatch.setattr(Graphs, "_capture", lambda self, work: captured.append(work) or work)
-    engine = Engine(EngineConfig(target="tiny", draft_length="fixed:2", max_batch=3), target, None, graphs=True)
-    engine.warm_up()
-    n_captured = len(captured)
-    engine.generate(Request(PROMPT, n=3, sampling=SamplingParams(0.5), max_new_tokens=6))
-    assert len(captured) == n_captured
-    assert n_captured >= 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens, and what verifies were measured with
 
 
 def test_all_graphs_of_the_target_leave_their_logits_in_one_buffer(target) -> None:

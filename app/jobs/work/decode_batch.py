@@ -66,7 +66,6 @@ class SharedBatch(ABC):
         """Why the job's samples are not wanted any more; its lease may notice that later."""
 
     def _enter(self, job: DecodeJob) -> None:
-        """Begins the job's lease."""
         self._open[job] = ExitStack()
         self._open[job].enter_context(job)
 
@@ -81,11 +80,9 @@ class SharedBatch(ABC):
         yield request
 
     def _update(self, position: int, updates: Sequence[Update]) -> None:
-        """Passes on what a round added to the samples of one request."""
         self._sent[position].live_updates(updates)
 
     def _end(self, job: DecodeJob, outcome: Completion | Exception) -> None:
-        """Stores the samples of a job, or ends it with the error."""
         with self._open.pop(job):
             if isinstance(outcome, Exception):
                 raise outcome
