@@ -16,8 +16,7 @@ from typing import Literal
 
 import torch
 
-from decoding.acceptance.distribution import Distribution, join_distributions
-from decoding.acceptance.wide import find_highest
+from decoding.acceptance.distribution import Distribution, find_highest, join_distributions
 from decoding.request import SamplingParams
 from kernels.upload import upload
 

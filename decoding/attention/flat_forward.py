@@ -21,8 +21,7 @@ from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
-from decoding.models.blocks import Blocks, DenseBlocks, has_blocks
-from decoding.models.kernel_blocks import KernelBlocks
+from decoding.models.blocks import Blocks, DenseBlocks, KernelBlocks, has_blocks
 from decoding.models.threads import use_all_threads
 
 _BLOCKS = "bassline_blocks"

@@ -12,11 +12,9 @@ import torch
 
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.backends import OWN, get_backend
-from decoding.attention.block_drafts import BlockSampler
-from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
-from decoding.attention.draft_graphs import DraftGraphs
-from decoding.attention.draft_runner import DraftRunner
+from decoding.attention.drafting import BlockSampler, DraftRunner
+from decoding.attention.drawing_graphs import BlockGraphs, DraftGraphs
 from decoding.attention.graphs import Graphs, round_up_rows
 from decoding.attention.recurrence import is_recurrent
 from decoding.attention.row_by_row import make_runner, measure_cache

@@ -7,8 +7,7 @@ from itertools import islice
 
 import torch
 
-from decoding.acceptance.draws import accept_drafts, build_draws
-from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
+from decoding.acceptance.rule import AcceptanceRule, Draw, Positions, accept_drafts, build_draws
 from decoding.acceptance.sampling import TopIds, compute_top_logprobs, to_distribution, to_distributions
 from decoding.attention.runner import ModelRunner
 from decoding.attention.verify_graphs import VerifyGraphs
@@ -18,6 +17,7 @@ from decoding.memory.layout import build_padded_index
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
+from kernels.rows import NO_TOKEN
 from kernels.upload import upload
 
 

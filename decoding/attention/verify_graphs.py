@@ -10,13 +10,13 @@ import torch
 from torch.nn import functional as F
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.draws import accept_drafts, build_draws
-from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
+from decoding.acceptance.rule import AcceptanceRule, Draw, Positions, accept_drafts, build_draws
 from decoding.acceptance.sampling import compute_top_logprobs, to_distributions, to_distributions_nosync
 from decoding.attention.graphs import Graphs, GraphWork, forward, list_row_buckets, round_up_rows, round_up_tokens
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import ON_DEVICE, Proposal
+from kernels.rows import NO_TOKEN
 from kernels.upload import upload
 
 

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from decoding.attention.block_drafts import BlockSampler
-from decoding.attention.draft_runner import DraftRunner
-from decoding.attention.drafting import DraftSampler
+from decoding.attention.drafting import BlockSampler, DraftRunner, DraftSampler
 from decoding.attention.prefill import Prefill
 from decoding.drafters.base import Drafter
 from decoding.state.proposal import Proposal
-from decoding.state.row import Row
+from decoding.state.row import DraftRequest, Row
 
 Sampler = TypeVar("Sampler", bound=DraftSampler[Any, Any])
 
 
 class CachedDrafter(Drafter, Generic[Sampler]):
-    """Draws tokens by a sampler whose cache has a row for each row of the batch.
-
-    The samples of a row share its draft, which is drawn with the noise of the first.
-    """
+    """Draws tokens by a sampler whose cache has a row for each row of the batch."""
 
     draws_tokens = True
 
@@ -67,7 +62,7 @@ class ModelDrafter(CachedDrafter[DraftRunner]):
         if not any(lengths):
             return super().propose(rows, lengths)
         unseen = [row.tokens[length:] for row, length in zip(rows, self._sampler.cache.lens, strict=True)]
-        return self._sampler.draft(unseen, lengths, [row.seeds[0] for row in rows], [row.sampling for row in rows])
+        return self._sampler.draft(unseen, DraftRequest.from_rows(rows, lengths))
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Forget the rejected drafts: the cache keeps only tokens of the row's text."""
@@ -100,5 +95,4 @@ class TrainedDrafter(CachedDrafter[BlockSampler]):
         ]
         if not any(lengths):
             return super().propose(rows, lengths)
-        pending, seeds = [row.tokens[-1] for row in rows], [row.seeds[0] for row in rows]
-        return self._sampler.draft(pending, lengths, seeds, [row.sampling for row in rows])
+        return self._sampler.draft([row.tokens[-1] for row in rows], DraftRequest.from_rows(rows, lengths))

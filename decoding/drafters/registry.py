@@ -11,8 +11,7 @@ from decoding.request import RequestError
 from decoding.suggest import find_nearest
 
 if TYPE_CHECKING:
-    from decoding.attention.block_drafts import BlockSampler
-    from decoding.attention.draft_runner import DraftRunner
+    from decoding.attention.drafting import BlockSampler, DraftRunner
     from decoding.drafters.base import Drafter
     from decoding.drafters.combined import RowSelector
     from decoding.drafters.lookup import AnswerIndex

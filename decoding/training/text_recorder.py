@@ -34,7 +34,7 @@ from decoding.memory.store import KVStore
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request
 from decoding.state.row import Row
-from decoding.training.shards import RecordedText
+from decoding.training.documents import RecordedText
 
 MAX_ROWS = 32
 """Rows decoded together. On a CPU the tokens per second hardly grow beyond."""

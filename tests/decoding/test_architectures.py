@@ -10,7 +10,6 @@ import copy
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from transformers import (
     AutoModelForCausalLM,
     PreTrainedConfig,
     PreTrainedModel,
-    PreTrainedTokenizerFast,
     __version__,
 )
 
@@ -37,7 +35,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.loading import find_exact_attention
 from decoding.request import Completion, Request, SamplingParams
 from kernels.registry import BACKENDS
-from tests.decoding.conftest import disturbed
+from tests.decoding.conftest import SaveModel, disturbed
 from tests.thorough import quick_first
 
 N_TOKENS = 256  # one per byte: none of them ends a text
@@ -285,26 +283,15 @@ def test_the_models_own_windows_are_as_before_after_the_check(loaded: Load) -> N
     ids=["llama", "chunks", "stretched rotary embedding"],
 )  # fmt: skip
 def test_a_context_ends_where_rows_would_no_longer_be_alone(
-    changes: dict[str, Any],
-    length: int,
-    tokenizer: PreTrainedTokenizerFast,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any], length: int, save_model: SaveModel
 ) -> None:
-    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
-    random_model({"model_type": "llama", **SMALL, **changes}).save_pretrained(tmp_path / "tiny")
-    tokenizer.save_pretrained(tmp_path / "tiny")
-    assert loading.load(str(tmp_path / "tiny"), "float32", "cpu").context_length == length
+    folder = save_model(random_model({"model_type": "llama", **SMALL, **changes}))
+    assert loading.load(folder, "float32", "cpu").context_length == length
 
 
-def test_a_model_with_its_own_attention_loads_and_decodes(
-    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
-    random_model({**ROW_BY_ROW["codegen"], "vocab_size": 260}).save_pretrained(tmp_path / "tiny")
-    tokenizer.save_pretrained(tmp_path / "tiny")
-    news: list[str] = []
-    engine = Engine.load(EngineConfig(str(tmp_path / "tiny"), dtype="float32", device="cpu"), news.append)
+def test_a_model_with_its_own_attention_loads_and_decodes(save_model: SaveModel) -> None:
+    folder, news = save_model(random_model({**ROW_BY_ROW["codegen"], "vocab_size": 260})), list[str]()
+    engine = Engine.load(EngineConfig(folder, dtype="float32", device="cpu"), news.append)
     assert news[-1] == "tiny: runs one row after the other, more slowly (its attention cannot be exchanged)"
     completion = engine.generate(Request(PROMPTS[0], n=4, max_new_tokens=6))
     assert all(sample.token_ids for sample in completion.samples)

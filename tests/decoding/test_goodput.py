@@ -103,17 +103,6 @@ def test_hopeless_drafts_are_tried_again_now_and_then() -> None:
     assert plans.count([0]) == 28
 
 
-@pytest.mark.parametrize(("step", "longer"), [(0.01, True), (0.9, False)])
-def test_a_draft_model_drafts_less_the_more_it_costs(step: float, longer: bool) -> None:
-    acceptance = AcceptanceModel()
-    for trial in range(400):
-        acceptance.observe(MODEL_EVIDENCE, 1, int(trial % 5 > 0))
-    cost = rounds_of((1, 64), (1.0, 1.2))
-    cost.observe_draft(1, step)
-    k = choose_model_length([0.0], [1], acceptance, cost)
-    assert (k >= 4) is longer
-
-
 def confident(*rows: tuple[float, ...]) -> Proposal:
     """Rows of a head's draft, with what it says of each token."""
     return Proposal([[7] * len(row) for row in rows], [MODEL_EVIDENCE] * len(rows), confidence=rows)

@@ -350,16 +350,6 @@ def test_graphs_are_free_again_once_a_batch_is_given_up(target, monkeypatch) -> 
     assert shapes
 
 
-def test_measuring_a_verify_leaves_no_rows_behind(target) -> None:
-    request = Request(PROMPT, n=2, sampling=SamplingParams(0.8), max_new_tokens=8)
-    made = [
-        Engine(EngineConfig(target="tiny", draft_length="goodput", max_batch=8), target, None, graphs=graphs)
-        for graphs in (True, False)
-    ]
-    one, other = ([s.token_ids for s in engine.generate(request).samples] for engine in made)
-    assert one == other
-
-
 @pytest.mark.parametrize("acceptance", ["coupled", pytest.param("maximal", marks=pytest.mark.thorough)])
 def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptance, target, draft, monkeypatch) -> None:
     captured = []

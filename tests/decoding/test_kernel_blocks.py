@@ -19,9 +19,8 @@ from decoding.checks import self_check
 from decoding.checks.compatibility import select_attention
 from decoding.engine import Engine
 from decoding.models import fp8
-from decoding.models.blocks import DenseBlocks
+from decoding.models.blocks import DenseBlocks, KernelBlocks
 from decoding.models.fusion import fuse
-from decoding.models.kernel_blocks import KernelBlocks
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from kernels import byte_matmul, check, rms_norm, rotary, silu_mul, verify_attention

@@ -10,20 +10,16 @@ import psutil
 import pytest
 import torch
 from torch import nn
-from transformers import PreTrainedTokenizerFast
 
 from decoding.models import device, memory
 from decoding.models.loaded import ModelSpec
 from decoding.models.packing import prepack
-from tests.decoding.conftest import tiny_qwen2
+from tests.decoding.conftest import SaveModel, tiny_qwen2
 
 
 @pytest.fixture
-def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
-    tiny_qwen2().save_pretrained(tmp_path / "tiny")
-    tokenizer.save_pretrained(tmp_path / "tiny")
-    return str(tmp_path / "tiny")
+def folder(save_model: SaveModel) -> str:
+    return save_model(tiny_qwen2())
 
 
 def tied() -> nn.ModuleDict:

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.streamed_text import StreamedText
+from decoding.state.text import StreamedText
 from evaluation.prompting import BLOCK_STOP, CHAT_STOP, PROGRAM_STOP
 
 SOME = st.text(alphabet="ab\n", max_size=5)
