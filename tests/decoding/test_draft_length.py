@@ -11,11 +11,8 @@ from decoding.draft_length.goodput import AcceptanceModel
 from decoding.draft_length.policies import LONG_MATCH, BassLength, DraftLengthPolicy, FixedLength, GoodputLength
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import RequestError
-from decoding.state.proposal import MODEL_EVIDENCE, ON_DEVICE, Evidence, Match, Proposal
-
-
-def matches(length: int, n: int) -> Evidence:
-    return [Match(length + i, 1.0) for i in range(n)]
+from decoding.state.proposal import MODEL_EVIDENCE, ON_DEVICE, Evidence, Proposal
+from tests.decoding.test_goodput import matches
 
 
 def observe(
