@@ -17,32 +17,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
+from jinja2 import TemplateError
+
 from decoding.acceptance.registry import make_rule
 from decoding.attention.runner_pool import RunnerPool
 from decoding.checks.graph_check import find_errors
 from decoding.checks.measurements import EngineMeasurements
 from decoding.checks.self_check import warn_about_disabled
 from decoding.config import EngineConfig, parse_draft_length
-from decoding.costs.costs import Costs
+from decoding.costs import Costs
 from decoding.draft_length.profiles import load_profile
 from decoding.drafters.registry import parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
 from decoding.loop.decoding_loop import DecodingLoop
 from decoding.loop.scheduler import Outcome
-from decoding.loop.warm_up import list_warm_up_requests
 from decoding.memory.pages import PAGE_SIZE
 from decoding.memory.store import KVStore
-from decoding.models import chat
-from decoding.models.device import get_device_name
-from decoding.models.device_memory import is_out_of_memory
+from decoding.models.device import get_device_name, is_out_of_memory
 from decoding.models.errors import NoMemoryError
 from decoding.models.infilling import InfillFormat
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import check_same_tokenizer
 from decoding.models.memory import count_weight_bytes
-from decoding.models.pool import ModelPool
 from decoding.models.trained_heads import LoadedHead
-from decoding.prepare import load_head, load_model, refuse_recurrent_draft
+from decoding.prepare import ModelPool, load_head, load_model, refuse_recurrent_draft
 from decoding.provenance import collect_provenance, select_profile_key
 from decoding.request import (
     Calibration,
@@ -57,6 +55,8 @@ from decoding.request import (
 from decoding.state.token_text import check_known, decode_tokens
 
 _models = ModelPool()
+# Length of a prompt without repeated tokens.
+_N_DISTINCT_TOKENS = 32
 
 
 class Engine:
@@ -164,7 +164,18 @@ class Engine:
         The template can read `template_kwargs`, such as enable_thinking. Raises RequestError for messages or values
         that the template refuses.
         """
-        return chat.render_chat(self.target, messages, template_kwargs or {}) + reply_prefix
+        values, name = template_kwargs or {}, self.target.name
+        try:
+            text: str = self.target.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, **values
+            )
+        except TemplateError as error:  # many templates refuse an order of roles
+            raise RequestError(f"messages do not fit the chat template of {name}: {error}") from None
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if not values:
+                raise
+            raise RequestError(f"chat_template_kwargs do not fit the chat template of {name}: {error}") from None
+        return text + reply_prefix
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of token ids, special tokens included. Raises RequestError for an invalid token id."""
@@ -213,7 +224,7 @@ class Engine:
         publish = None if on_update is None else lambda _position, updates: on_update(updates)
         cancels = None if should_cancel is None else lambda _position: should_cancel()
         max_samples = min(request.n, self.config.max_batch)
-        ((_, outcome),) = self._loop.decode_in_order([request], max_samples, publish, cancels)
+        ((_, outcome),) = self._loop.decode([request], max_samples, publish, cancels)
         if isinstance(outcome, RequestError):
             raise outcome
         return outcome
@@ -231,7 +242,7 @@ class Engine:
         there is no memory, yields its RequestError. A request ends before the next round once
         `should_cancel` returns True for its position. Raises BrokenModelError.
         """
-        return self._loop.decode_in_order(requests, self.config.max_batch, on_update, should_cancel)
+        return self._loop.decode(requests, self.config.max_batch, on_update, should_cancel)
 
     def serve(
         self,
@@ -248,7 +259,7 @@ class Engine:
         """
         # Kept graphs are sized for max_batch.
         max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, MAX_SERVED)
-        return self._loop.decode_as_they_arrive(requests, max_samples, on_update, should_cancel)
+        return self._loop.decode(requests, max_samples, on_update, should_cancel, as_they_arrive=True)
 
     # Measurements -------------------------------------------------------------------------------------------------
 
@@ -282,8 +293,12 @@ class Engine:
         fixed = parse_draft_length(self.config.draft_length)
         longest = MAX_DRAFT_LENGTH if fixed is None else fixed
         self._pool.capture(0 if self.config.drafter == "none" else longest, on_progress)
-        for request in list_warm_up_requests(self._drafter):
-            self.generate(request)
+        distinct = tuple(range(_N_DISTINCT_TOKENS))
+        self.generate(Request(prompt=distinct, max_new_tokens=1, prompt_logprobs=0))
+        self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 12, n=2, max_new_tokens=8))
+        if self._drafter.looks_up and (self._drafter.model or self._drafter.needs_head):
+            # After tokens that are all different a lookup finds nothing, so the model drafts.
+            self.generate(Request(prompt=distinct, n=2, max_new_tokens=8))
         self.get_provenance()
 
     def check_graphs(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from weakref import WeakValueDictionary
 
 from decoding.attention.backends import OWN, get_backend
 from decoding.attention.choice import pick_attention
@@ -11,9 +13,8 @@ from decoding.attention.flat_forward import FlatForward
 from decoding.attention.recurrence import is_recurrent
 from decoding.checks import self_check
 from decoding.checks.compatibility import select_attention
-from decoding.models import trained_heads
-from decoding.models.device import pick_device
-from decoding.models.device_memory import release_unused
+from decoding.models import fetch, trained_heads
+from decoding.models.device import pick_device, release_unused
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
 from decoding.models.huge_pages import use_huge_pages
@@ -85,3 +86,25 @@ def refuse_recurrent_draft(draft: LoadedModel) -> None:
             f"{draft.name} cannot be a draft model: it reads its drafts one by one, and its recurrent layers cannot be"
             " taken back to the tokens that stay: choose a model of attention alone, or the drafter ngram or sibling."
         )
+
+
+class ModelPool:
+    """The models that some engine of this process uses. Holds none itself: the last engine to go frees the weights."""
+
+    def __init__(self) -> None:
+        self._models: WeakValueDictionary[tuple[ModelSpec, str], LoadedModel] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def get(self, spec: ModelSpec, load: Callable[[], LoadedModel]) -> LoadedModel:
+        """Return the model of `spec` that is in memory, else what `load` returns.
+
+        A model whose files have changed since is loaded again. One thread loads at a time, so that two which want the
+        same model get the same. Raises UnknownModelError, and what `load` raises.
+        """
+        with self._lock:
+            info = fetch.find_cached(spec.ref)
+            model = None if info is None else self._models.get((spec, info.sha256))
+            if model is None:
+                model = load()
+                self._models[spec, model.sha256] = model
+            return model

@@ -127,7 +127,7 @@ class EngineMemory:
         """The bytes that all engines together may take. Raises ModelError for a device that is not here."""
         if self._limit_bytes is not None:
             return self._limit_bytes
-        from decoding.models.device_memory import measure_available_bytes  # noqa: PLC0415
+        from decoding.models.device import measure_available_bytes  # noqa: PLC0415
 
         return int(MEMORY_SHARE * measure_available_bytes(config.device))
 
@@ -149,7 +149,7 @@ class EngineMemory:
 
     def release(self) -> None:
         """Gives the memory of dropped engines back to the system."""
-        from decoding.models.device_memory import release_unused  # noqa: PLC0415
+        from decoding.models.device import release_unused  # noqa: PLC0415
 
         release_unused()
 

@@ -53,9 +53,6 @@ class Settings(BaseSettings):
     broker_url: str = Field(MEMORY_BROKER, description="broker: memory:// (embedded) or redis://... (Celery)")
     events_url: str = Field("", description="Redis for live events; empty: the broker's Redis, else memory")
     cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
-    trusted_code: str = Field(
-        "", description="models of the hub that may run code of their own: space-separated owner/name@commit"
-    )
     secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
     oidc_issuer: str = Field(
         "", description="OpenID Connect provider for signing in, such as https://login.example.com"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from celery import shared_task
 from celery.signals import worker_process_init
@@ -11,28 +12,16 @@ from app.core.broker import queues
 from app.core.context import get_current
 
 
-@shared_task(name=queues.PREPARE_RUN)
-def prepare(run_id: str) -> None:
-    """Checks the sandbox and the dataset, then enqueues the run's tasks."""
-    _handle(queues.PREPARE_RUN, run_id)
+def _handle(task: Any, row_id: str) -> None:
+    from app.jobs.messages import MESSAGE_HANDLERS  # noqa: PLC0415 (slow to import)
+
+    MESSAGE_HANDLERS[task.name](get_current(), uuid.UUID(row_id))
 
 
-@shared_task(name=queues.DECODE_TASK)
-def decode(run_task_id: str) -> None:
-    """Decodes what has the next turn."""
-    _handle(queues.DECODE_TASK, run_task_id)
-
-
-@shared_task(name=queues.GRADE_TASK)
-def grade(run_task_id: str) -> None:
-    """Grades the samples of one task."""
-    _handle(queues.GRADE_TASK, run_task_id)
-
-
-@shared_task(name=queues.WORK_JOB)
-def run_background_job(job_id: str) -> None:
-    """Does a background job for a turn."""
-    _handle(queues.WORK_JOB, job_id)
+TASKS = {
+    name: shared_task(bind=True, name=name)(_handle)
+    for name in (queues.PREPARE_RUN, queues.DECODE_TASK, queues.GRADE_TASK, queues.WORK_JOB)
+}
 
 
 @worker_process_init.connect
@@ -45,9 +34,3 @@ def _preload_modules(**_: object) -> None:
 
     list_policies()
     get_handler("")
-
-
-def _handle(task: str, row_id: str) -> None:
-    from app.jobs.messages import MESSAGE_HANDLERS  # noqa: PLC0415 (slow to import)
-
-    MESSAGE_HANDLERS[task](get_current(), uuid.UUID(row_id))

@@ -151,7 +151,6 @@ class Job:
         publish_task_change(self._ctx, self.claim.run_id, self.claim.task_id, self.claim.position, state, error)
 
     def _enqueue(self, state: TaskState) -> None:
-        """Sends the message for the step that the job waits for, if any."""
         for step in WorkStep:
             if state is step.waiting:
                 self.claim.policy.send_messages(self._ctx, self.claim.run_id, step, [self.claim.run_task_id])

@@ -48,16 +48,17 @@ def claim_next(
     return None
 
 
-def is_another_run_waiting(ctx: Context, run: Run, step: WorkStep) -> bool:
-    """Whether another run waits for a step, and takes turns with this one."""
-    return any(waiting.run.id != run.id for waiting in _find_pending_work(ctx, step, interactive=False))
-
-
-def is_interactive_run_waiting(ctx: Context, run: Run) -> bool:
-    """Whether a job waits to be decoded here for which a user waits: it goes before the next task of this run.
+def is_another_run_waiting(ctx: Context, run: Run) -> bool:
+    """Whether another run waits to be decoded here, and takes turns with this one.
 
     A process with a pinned run takes no other work.
     """
+    pending = [] if run.pinned_worker else _find_pending_work(ctx, WorkStep.DECODE, interactive=False)
+    return any(waiting.run.id != run.id for waiting in pending)
+
+
+def is_interactive_run_waiting(ctx: Context, run: Run) -> bool:
+    """Whether a job waits to be decoded here for which a user waits: it goes before the next task of this run."""
     return run.pinned_worker is None and bool(_find_pending_work(ctx, WorkStep.DECODE, interactive=True))
 
 

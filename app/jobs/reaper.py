@@ -35,8 +35,7 @@ from app.workers.service import compute_silence_limit
 
 _LOST = f"{Failure.WORKER_LOST}: the worker stopped answering {MAX_ATTEMPTS} times in a row"
 LOADING_LOST = f"{_LOST} while it loaded the model: is its memory enough?"
-LOADED_LOST = f"{_LOST} after it had loaded the model and before it decoded a first task: see its log"
-UNKNOWN_LOST = f"{_LOST} before it decoded a first task: see its log"
+FIRST_LOST = f"{_LOST} before it decoded a first task: see its log"
 DECODING_LOST = f"{_LOST} while it decoded this task"
 GRADING_LOST = f"{_LOST} while it graded this task"
 MAX_SENT = 500  # messages sent again in one sweep to an empty queue
@@ -51,18 +50,15 @@ log = structlog.get_logger(__name__)
 def describe_loss(session: Session, row: RunTask, run: Run, step: WorkStep) -> str:
     """The error of a job that lost its last worker.
 
-    A worker reports itself before and after it loads a model (decode_job.prepare_engine), and a run has a time of start
-    once its first task is begun.
+    A worker reports itself before it loads a model (decode_job.prepare_engine), and a run has a time of start once its
+    first task is begun.
     """
     if step is WorkStep.GRADE:
         return GRADING_LOST
     worker = session.get(Worker, row.claimed_by) if row.claimed_by else None
     if worker is not None and worker.loading == run.target:
         return LOADING_LOST
-    if run.started_at is not None:
-        return DECODING_LOST
-    loaded = worker is not None and run.target in worker.loaded
-    return LOADED_LOST if loaded else UNKNOWN_LOST
+    return FIRST_LOST if run.started_at is None else DECODING_LOST
 
 
 def reap(ctx: Context, *, pinned_only: bool = False) -> None:
@@ -142,7 +138,6 @@ def recover_each(found: Iterable[T], action: Callable[[T], object]) -> None:
 
 
 def _find_pinned_runs(ctx: Context) -> Sequence[uuid.UUID]:
-    """Open runs that only one process may work."""
     with ctx.database.read() as session:
         return session.scalars(
             select(Run.id).where(Run.state.in_(OPEN_RUN_STATES), Run.pinned_worker.is_not(None))

@@ -20,8 +20,7 @@ from app.core.errors import BadInputError, ConflictError, NotFoundError
 from app.language_models.models import LONGEST_TARGET, PublishedHead
 from decoding.models import trained_heads
 from decoding.models.errors import ModelError, UnknownModelError
-from decoding.models.head_folder import CONFIG, WEIGHTS
-from decoding.models.trained_heads import HeadRecord
+from decoding.models.trained_heads import CONFIG, WEIGHTS, HeadRecord
 
 
 def publish_head(ctx: Context, target: str) -> HeadRecord:

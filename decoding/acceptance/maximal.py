@@ -6,8 +6,9 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import Role, draw_uniform
-from decoding.acceptance.rule import NO_TOKEN, Positions
+from decoding.acceptance.rule import Positions
 from kernels import accept
+from kernels.rows import NO_TOKEN
 
 
 class MaximalRule:

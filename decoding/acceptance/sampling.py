@@ -16,8 +16,7 @@ from typing import Literal
 
 import torch
 
-from decoding.acceptance.distribution import Distribution, join_distributions
-from decoding.acceptance.highest import find_highest
+from decoding.acceptance.distribution import Distribution, find_highest, join_distributions
 from decoding.request import SamplingParams
 from kernels.upload import upload
 
@@ -41,7 +40,10 @@ def to_distribution(logits: torch.Tensor, params: SamplingParams) -> Distributio
     kind = get_sampling_mode(params)
     if kind == "nucleus":
         return _search_nucleus(logits, params, _FIRST_WIDTH)
-    return _select_likeliest(logits) if kind == "greedy" else _compute_whole(logits, params.temperature)
+    if kind == "whole":
+        return _compute_whole(logits, params.temperature)
+    ids = logits.argmax(dim=1, keepdim=True)
+    return Distribution(ids, torch.zeros_like(ids, dtype=torch.float32))
 
 
 def to_distribution_nosync(logits: torch.Tensor, params: SamplingParams) -> tuple[Distribution, torch.Tensor]:
@@ -61,7 +63,7 @@ def to_distributions(logits: torch.Tensor, sampling: Sequence[SamplingParams]) -
     if len(groups) == 1:
         return to_distribution(logits, sampling[0])
     return join_distributions(
-        [(at := _index(rows, logits), to_distribution(logits[at], params)) for params, rows in groups.items()],
+        [(at := upload(rows, logits.device), to_distribution(logits[at], params)) for params, rows in groups.items()],
         len(logits),
     )
 
@@ -76,7 +78,7 @@ def to_distributions_nosync(
     parts = []
     complete = torch.ones(len(logits), dtype=torch.bool, device=logits.device)
     for params, rows in groups.items():
-        at = _index(rows, logits)
+        at = upload(rows, logits.device)
         part, complete[at] = to_distribution_nosync(logits[at], params)
         parts.append((at, part))
     return join_distributions(parts, len(logits)), complete
@@ -89,10 +91,6 @@ def _group_by_params(sampling: Sequence[SamplingParams]) -> dict[SamplingParams,
     return groups
 
 
-def _index(rows: list[int], logits: torch.Tensor) -> torch.Tensor:
-    return upload(rows, logits.device)
-
-
 def pack_sampling_params(params: SamplingParams) -> list[float]:
     """Return what `kernels/draw.py` reads from the device for a row: temperature, top-p, min-p and top-k."""
     if params.temperature == 0:
@@ -100,20 +98,14 @@ def pack_sampling_params(params: SamplingParams) -> list[float]:
     return [params.temperature, params.top_p, params.min_p, float(params.top_k)]
 
 
-def _select_likeliest(logits: torch.Tensor) -> Distribution:
-    ids = logits.argmax(dim=1, keepdim=True)
-    return Distribution(ids, torch.zeros_like(ids, dtype=torch.float32))
-
-
-def _compute_whole(logits: torch.Tensor, temperature: float | torch.Tensor) -> Distribution:
+def _compute_whole(logits: torch.Tensor, temperature: float) -> Distribution:
     ids = torch.arange(logits.shape[1], device=logits.device).expand(logits.shape)
     logp = torch.empty(logits.shape, dtype=torch.float32, device=logits.device)
     # A GPU does all rows at once; on a CPU a few rows at a time stay in its cache, and take no memory.
     n = len(logits) if logits.is_cuda else _ROWS_AT_ONCE
     for at in range(0, len(logits), n):
         rows = slice(at, at + n)
-        divisor = temperature[rows] if isinstance(temperature, torch.Tensor) else temperature
-        torch.log_softmax(logits[rows].float() / divisor, dim=1, out=logp[rows])
+        torch.log_softmax(logits[rows].float() / temperature, dim=1, out=logp[rows])
     return Distribution(ids, logp)
 
 
@@ -150,22 +142,11 @@ def _filter_highest(
         total = scaled.logsumexp(dim=1, keepdim=True)
     else:
         total = total_of(logits, scaled, params.temperature)
-    result, keep = _filter_logits(scaled, ids, total, params.top_p, params.min_p)
-    return result, torch.ones_like(keep[:, -1]) if k or width == V else ~keep[:, -1]
-
-
-def _filter_logits(
-    scaled: torch.Tensor,
-    ids: torch.Tensor,
-    total: torch.Tensor,
-    top_p: float | torch.Tensor,
-    min_p: float | torch.Tensor,
-) -> tuple[Distribution, torch.Tensor]:
-    """Return what top-p and min-p leave of the highest logits, `scaled` [N, C] descending, and which these are."""
     p = (scaled - total).exp()
-    keep = (p.cumsum(dim=1) - p < top_p) & (p >= min_p * p[:, :1])
+    keep = (p.cumsum(dim=1) - p < params.top_p) & (p >= params.min_p * p[:, :1])
     keep[:, 0] = True
-    return Distribution(ids, scaled.masked_fill(~keep, float("-inf")).log_softmax(dim=1)), keep
+    result = Distribution(ids, scaled.masked_fill(~keep, float("-inf")).log_softmax(dim=1))
+    return result, torch.ones_like(keep[:, -1]) if k or width == V else ~keep[:, -1]
 
 
 def _compute_total(logits: torch.Tensor, scaled: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -205,3 +186,27 @@ def compute_log_mass(logits: torch.Tensor, temperature: float) -> torch.Tensor:
         mass = below.exp_().sum(dim=1, keepdim=True).log_() + peak / temperature
         masses.append(mass[: len(rows)])
     return torch.cat(masses)
+
+
+TopIds = tuple[tuple[int, float], ...]
+"""The most likely tokens at one position, in descending order: (token id, log-probability)."""
+
+
+def compute_top_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, n: int) -> list[TopIds]:
+    """Return the `n` most likely tokens at each of the rows `dist_row` [M] of `logits` [N, V].
+
+    Log-probabilities equal the results of `compute_raw_logprobs` to the bit.
+    """
+    used, which = torch.unique(dist_row, return_inverse=True)
+    values, ids = find_highest(logits[used], min(n, logits.shape[1]))
+    logprobs = values.float() - compute_log_mass(logits[used], 1.0)
+    places = [tuple(zip(*place, strict=True)) for place in zip(ids.tolist(), logprobs.tolist(), strict=True)]
+    return [places[i] for i in which.tolist()]
+
+
+def compute_given_logprobs(logits: torch.Tensor, tokens: Sequence[int], n: int) -> list[tuple[float, TopIds]]:
+    """Return the log-probability of token i at row i of `logits` [N, V], and the `n` most likely tokens there."""
+    rows = torch.arange(len(tokens), device=logits.device)
+    logprobs = compute_raw_logprobs(logits, rows, upload(tokens, logits.device)).tolist()
+    tops: list[TopIds] = compute_top_logprobs(logits, rows, n) if n else [()] * len(tokens)
+    return list(zip(logprobs, tops, strict=True))

@@ -18,7 +18,7 @@ from decoding.attention.prefill import Prefill, PrefillPart
 from decoding.attention.ragged import MaskStore
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
-from decoding.costs.costs import PromptCost
+from decoding.costs import PromptCost
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.pages import PagePool

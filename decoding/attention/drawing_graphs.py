@@ -1,5 +1,4 @@
-"""What the graphs of a draft model and of a trained drafter have in common: they draw a proposal that stays on the
-device."""
+"""The drafts of a draft model and of a trained drafter as CUDA graphs: their tokens stay on the device."""
 
 from __future__ import annotations
 
@@ -12,9 +11,19 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.acceptance.sampling import get_sampling_mode, pack_sampling_params
-from decoding.attention.graphs import Graphs, GraphWork, Runner, list_row_buckets
-from decoding.request import SamplingParams
+from decoding.attention.block_runner import BlockRunner
+from decoding.attention.graphs import (
+    Graphs,
+    GraphWork,
+    Runner,
+    build_uniform_layout,
+    forward,
+    list_row_buckets,
+    round_up_rows,
+)
+from decoding.attention.runner import ModelRunner
 from decoding.state.proposal import MODEL_EVIDENCE, ON_DEVICE, Proposal
+from decoding.state.row import DraftRequest
 from kernels import draw
 
 # The limits of rows that draw nothing.
@@ -73,14 +82,15 @@ class SamplingGraphs(Graphs[Runner], ABC):
     def _compute(self, inputs: dict[str, torch.Tensor], size: int, *, is_whole: bool) -> tuple[torch.Tensor, ...]:
         """Return what a step draws."""
 
-    def _is_whole(self, sampling: Sequence[SamplingParams]) -> bool:
-        return self.rule.needs_q and all(get_sampling_mode(params) == "whole" for params in sampling)
+    def _is_whole(self, wanted: DraftRequest) -> bool:
+        return self.rule.needs_q and all(get_sampling_mode(params) == "whole" for params in wanted.sampling)
 
     @staticmethod
-    def _build_draw_inputs(R: int, seeds: Sequence[int], sampling: Sequence[SamplingParams]) -> dict[str, Any]:
+    def _build_draw_inputs(R: int, wanted: DraftRequest) -> dict[str, Any]:
         """Return the seeds and limits of R rows, of which the last ones draw nothing."""
-        idle = R - len(seeds)
-        return {"seeds": [*seeds, *[0] * idle], "limits": [*map(pack_sampling_params, sampling), *[_IDLE] * idle]}
+        idle = R - len(wanted.seeds)
+        limits = map(pack_sampling_params, wanted.sampling)
+        return {"seeds": [*wanted.seeds, *[0] * idle], "limits": [*limits, *[_IDLE] * idle]}
 
     def _draw(
         self, logits: torch.Tensor, inputs: dict[str, torch.Tensor], position: torch.Tensor, *, is_whole: bool
@@ -118,3 +128,132 @@ class SamplingGraphs(Graphs[Runner], ABC):
             return Distribution(narrow[0], logp)
         ids = torch.arange(logp.shape[1], device=logp.device) if self._token_ids is None else self._token_ids
         return Distribution(ids.expand(logp.shape), logp)
+
+
+# The most tokens that the first step feeds per row: the pending token and the draft model's own last draft.
+FIRST_FEED = 2
+# The most steps of a graph. To capture all lengths takes 36 steps for each number of rows; up to 32 it would take 528.
+_MOST_STEPS = 8
+
+
+class DraftGraphs(SamplingGraphs[ModelRunner]):
+    """All steps of the draft model as one graph, by their number; a draft beyond eight tokens goes on in another."""
+
+    def propose(self, unseen: Sequence[Sequence[int]], wanted: DraftRequest) -> Proposal | None:
+        """Return what is wanted of each row after `unseen[r]`, left on the device; None when graphs do not work here.
+
+        Commits the tokens it feeds.
+        """
+        lengths = wanted.lengths
+        # A row that does not draft takes part with a token that is never committed.
+        feed = [tokens if length else [0] for tokens, length in zip(unseen, lengths, strict=True)]
+        k = max(lengths)
+        drawn = self.draft(feed, k, wanted)
+        if drawn is None:
+            return None
+        counts = [len(fed) + k - 1 if length else 0 for fed, length in zip(feed, lengths, strict=True)]
+        self.runner.cache.commit(counts)
+        return self._build_proposal(lengths, drawn, n_steps=k)
+
+    def draft(self, feed: Sequence[Sequence[int]], k: int, wanted: DraftRequest) -> list[torch.Tensor] | None:
+        """Return k tokens for each row, int64 [n, k], and where the rule needs them their distributions (`_join`).
+
+        `feed` are the tokens of each row that the model has not seen, one or two. Returns None when graphs do not work
+        here.
+        """
+        n = len(feed)
+        R = round_up_rows(n)
+        idle = R - n
+        self.runner.cache.prepare([len(tokens) + k - 1 for tokens in feed])
+        values: dict[str, Any] = self._build_draw_inputs(R, wanted) | {
+            "ids": [[*tokens, *[0] * (FIRST_FEED - len(tokens))] for tokens in feed] + [[0] * FIRST_FEED] * idle,
+            "read": [*map(len, feed), *[1] * idle],
+            "length": [*self.runner.cache.lens, *[0] * idle],
+        }
+        parts = []
+        for start in range(0, k, _MOST_STEPS):
+            out = self._step((R, min(k - start, _MOST_STEPS), self._is_whole(wanted)), values)
+            if out is None:
+                return None
+            tokens, *q, length = out
+            # The next replay may write where this one wrote.
+            parts.append([each[:n].clone() for each in (tokens, *q)])
+            values |= {"ids": tokens[:, -1:], "read": [1] * R, "length": length}
+        return [torch.cat(each, dim=1) for each in zip(*parts, strict=True)]
+
+    def _list_sizes(self, longest_draft: int) -> Sequence[int]:
+        return range(min(longest_draft, _MOST_STEPS), 0, -1)
+
+    def _get_shapes(self, R: int) -> dict[str, tuple[int, ...]]:
+        return {"ids": (R, FIRST_FEED)}
+
+    def _compute(self, inputs: dict[str, torch.Tensor], size: int, *, is_whole: bool) -> tuple[torch.Tensor, ...]:
+        """Return what `size` steps draw (`_join`), and the lengths [R] after what they were fed."""
+        ids, read, length = inputs["ids"], inputs["read"], inputs["length"]
+        row = torch.arange(len(ids), device=self.runner.device)
+        drawn = []
+        for _ in range(size):
+            logits = forward(self.runner, ids, length, row * ids.shape[1] + read - 1)
+            length = length + read
+            drawn.append(self._draw(logits, inputs, length, is_whole=is_whole))
+            ids, read = drawn[-1][0][:, None], torch.ones_like(read)
+        return (*self._join(drawn, is_whole=is_whole), length)
+
+
+class BlockGraphs(SamplingGraphs[BlockRunner]):
+    """A whole pass as one graph; the drafts stay on the device."""
+
+    widths = (2, 4, 8)
+    """How many positions of each row it may read; the rest is read without a graph (`_read_all_but_last`)."""
+
+    def __init__(self, runner: BlockRunner, rule: AcceptanceRule) -> None:
+        super().__init__(runner, rule, runner.head.token_ids)
+
+    def propose(self, pending: Sequence[int], unread: Sequence[int], wanted: DraftRequest) -> Proposal | None:
+        """Return what is wanted of each row after `pending[r]`, left on the device; None when graphs do not work here.
+
+        Commits the `unread[r]` positions that it reads, at least one of a row with a length.
+        """
+        n, k = len(pending), max(wanted.lengths)
+        R = round_up_rows(n)
+        idle = R - n
+        T = next(size for size in self.widths if max(unread) <= size)
+        # A row that does not draft takes part with a position that is never committed.
+        self.runner.cache.prepare([max(count, 1) + self.runner.head.shape.block for count in unread])
+        values = self._build_draw_inputs(R, wanted) | {
+            "pending": [*pending, *[0] * idle],
+            "read": [*(max(count, 1) for count in unread), *[1] * idle],
+            "length": [*self.runner.cache.lens, *[0] * idle],
+        }
+        out = self._step((R, T, self._is_whole(wanted)), values)
+        if out is None:
+            return None
+        self.runner.cache.commit(unread)
+        return self._build_proposal(wanted.lengths, [each[:n, :k].clone() for each in out], n_steps=1)
+
+    def _list_sizes(self, longest_draft: int) -> Sequence[int]:
+        return self.widths[::-1]
+
+    def _get_shapes(self, R: int) -> dict[str, tuple[int, ...]]:
+        return {"pending": (R,)}
+
+    def _compute(self, inputs: dict[str, torch.Tensor], size: int, *, is_whole: bool) -> tuple[torch.Tensor, ...]:
+        runner, head, T = self.runner, self.runner.head, size
+        pending, read, length = inputs["pending"], inputs["read"], inputs["length"]
+        R, B = len(pending), head.shape.block
+        packed = torch.arange(R * T, device=pending.device)
+        row = packed[:R]
+        layout = build_uniform_layout(runner.cache, R, T, length)
+        runner.cache.use(layout)
+        features = runner.write_context(layout, runner.features_at(packed // T, layout.position))[row * T + read - 1]
+        end = length + read
+        layout = build_uniform_layout(runner.cache, R, B, end)
+        runner.cache.use(layout)
+        states = runner.run_block(pending, features, layout, end + B - 1)
+        base = head.logits(states)
+        before, drawn = pending, []
+        for step in range(head.n_proposed):
+            logits = head.add_markov_logits(base[:, step], states[:, step], runner.embed(before))
+            drawn.append(self._draw(logits, inputs, end + 1 + step, is_whole=is_whole))
+            before = drawn[-1][0]
+        return self._join(drawn, is_whole=is_whole)

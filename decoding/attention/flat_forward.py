@@ -21,8 +21,7 @@ from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
-from decoding.models.blocks import Blocks, DenseBlocks, has_blocks
-from decoding.models.kernel_blocks import KernelBlocks
+from decoding.models.blocks import Blocks, DenseBlocks, KernelBlocks, has_blocks
 from decoding.models.threads import use_all_threads
 
 _BLOCKS = "bassline_blocks"
@@ -41,7 +40,9 @@ class FlatForward:
         self._rotary = model.model.rotary_emb
         self._attentions = [layer.self_attn for layer in model.model.layers]
         self._attend = ALL_ATTENTION_FUNCTIONS[model.config._attn_implementation]
-        self._blocks: Blocks = getattr(model, _BLOCKS, None) or _build_blocks(model)
+        self._blocks: Blocks = getattr(model, _BLOCKS, None) or (
+            DenseBlocks(model) if model.device.type == "cpu" else KernelBlocks(model)
+        )
 
     @classmethod
     def find_for(cls, model: PreTrainedModel) -> FlatForward | None:
@@ -108,10 +109,6 @@ def get_flat_failure(model: PreTrainedModel) -> str | None:
 def forbid_flat_forward(model: PreTrainedModel, reason: str | None) -> None:
     """Let every later runner of a model use the forward of transformers, for this reason; None allows the flat one."""
     setattr(model, _FAILURE, reason)
-
-
-def _build_blocks(model: PreTrainedModel) -> Blocks:
-    return DenseBlocks(model) if model.device.type == "cpu" else KernelBlocks(model)
 
 
 def _use_threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[None]:

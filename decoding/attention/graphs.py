@@ -5,7 +5,7 @@ CUDA graph is recorded once per shape and started as a whole. To keep shapes few
 to buckets. Rows beyond the batch and tokens beyond a row's draft compute on token 0 after everything committed; what
 they write is garbage past a length, which the ragged cache never reads (cache.py).
 
-`verify_graphs.py` and `draft_graphs.py` build on this. A replay reads lengths, pages and sampling parameters from
+`verify_graphs.py` and `drawing_graphs.py` build on this. A replay reads lengths, pages and sampling parameters from
 buffers that stay in place, so it stays valid while rows grow and for every request; all shapes are captured when an
 engine is loaded.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from decoding.costs.timer import CostEstimator
+from decoding.costs import CostEstimator
 
 # The size of a chunk depends on the device alone, never on the time left, so that a text does not depend on the speed
 # of the machine.

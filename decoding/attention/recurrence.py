@@ -82,8 +82,6 @@ def get_kernel_failure(model: Any) -> str | None:
 
 
 class _LayerForward:
-    """A forward of one recurrent layer."""
-
     def __init__(self, cache: RecurrentCache, layer: int) -> None:
         self.cache = cache
         self._layer = layer

@@ -15,7 +15,7 @@ from decoding.attention.prefill import PREFILL_CHUNK, Prefill, PrefillPart, spli
 from decoding.attention.ragged import MaskStore
 from decoding.attention.recurrence import get_recurrence, is_recurrent
 from decoding.attention.taps import TAPS, record_taps
-from decoding.costs.costs import PromptCost
+from decoding.costs import PromptCost
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.pages import PAGE_SIZE, PagePool, count_pages
@@ -111,26 +111,6 @@ class ModelRunner:
         n = self._split_whole(tokens) if leave_rest and score is None else len(tokens)
         if keeps_prompt and n_known >= n:
             self.cache.keep_prompt(row)
-        return self._prefill(tokens[:n], n_known, keeps=keeps, keeps_prompt=keeps_prompt, score=score)
-
-    def plan_chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
-        """Return the sizes of the forwards that `start` would need to prefill `tokens`, and how many it would leave."""
-        first = self.cache.n_known(tokens) if prefix_cache else 0
-        n = self._split_whole(tokens) if leave_rest else len(tokens)
-        return [end - start for start, end in split_span(first, n, self.prefill_chunk)], len(tokens) - max(n, first)
-
-    def _split_whole(self, tokens: Sequence[int]) -> int:
-        return len(tokens) // self.prefill_chunk * self.prefill_chunk
-
-    def _prefill(
-        self,
-        tokens: Sequence[int],
-        first: int,
-        *,
-        keeps: bool,
-        keeps_prompt: bool,
-        score: TakeLogits | None,
-    ) -> Prefill:
         timer = self.cost.token if score is None else self.cost.scored_token
 
         def read(row: int, start: int, end: int) -> None:
@@ -142,10 +122,19 @@ class ModelRunner:
                 score(logits)
             if keeps:
                 self.cache.keep(row, tokens[:end])
-            if keeps_prompt and end == len(tokens):
+            if keeps_prompt and end == n:
                 self.cache.keep_prompt(row)
 
-        return Prefill(PrefillPart(read, first, len(tokens), self.prefill_chunk, timer, self.device))
+        return Prefill(PrefillPart(read, n_known, n, self.prefill_chunk, timer, self.device))
+
+    def plan_chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
+        """Return the sizes of the forwards that `start` would need to prefill `tokens`, and how many it would leave."""
+        first = self.cache.n_known(tokens) if prefix_cache else 0
+        n = self._split_whole(tokens) if leave_rest else len(tokens)
+        return [end - start for start, end in split_span(first, n, self.prefill_chunk)], len(tokens) - max(n, first)
+
+    def _split_whole(self, tokens: Sequence[int]) -> int:
+        return len(tokens) // self.prefill_chunk * self.prefill_chunk
 
     @torch.inference_mode()
     def forward(

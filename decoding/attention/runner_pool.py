@@ -12,18 +12,16 @@ import torch
 
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.backends import OWN, get_backend
-from decoding.attention.block_drafts import BlockSampler
-from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
-from decoding.attention.draft_graphs import DraftGraphs
-from decoding.attention.draft_runner import DraftRunner
+from decoding.attention.drafting import BlockSampler, DraftRunner
+from decoding.attention.drawing_graphs import BlockGraphs, DraftGraphs
 from decoding.attention.graphs import Graphs, round_up_rows
 from decoding.attention.recurrence import is_recurrent
 from decoding.attention.row_by_row import make_runner, measure_cache
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
-from decoding.costs.costs import Costs
+from decoding.costs import Costs
 from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
 from decoding.memory.pages import BufferSpecs, PagePool
 from decoding.memory.store import KVStore, MemoryAccount
@@ -262,6 +260,5 @@ def supports_graphs(model: LoadedModel) -> bool:
 
 
 def _measure_cache(model: LoadedModel, taps: Sequence[int]) -> tuple[BufferSpecs, int]:
-    """Return what a token holds, and the bytes of a row's recurrent states, 0 without any."""
     with use_threads_for(model.weights):
         return measure_cache(make_runner(model.model, model.vocab_size, 1, max_tokens=1, taps=taps))

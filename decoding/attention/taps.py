@@ -7,9 +7,10 @@ that layer's input, which is the output of the layer before it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -21,6 +22,7 @@ TAPS = "taps"
 """The name of the tapped states, side by side, in a cache: [N, len(taps) * H]."""
 OUTPUT = "output"
 """The name of the states that the output layer reads, [N, H]; recorded only for training."""
+K = TypeVar("K", bound=Hashable)
 
 
 def get_decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
@@ -34,39 +36,30 @@ def get_decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
 
 @contextmanager
 def record_taps(model: PreTrainedModel, taps: Sequence[int]) -> Iterator[dict[int, torch.Tensor]]:
-    """Collect the inputs [1, N, H] of some layers by their numbers while this thread runs a forward of the model.
-
-    Other threads may run the same model meanwhile, and their states are not collected.
-    """
-    inputs: dict[int, torch.Tensor] = {}
-    thread = threading.get_ident()
+    """Collect the inputs [1, N, H] of some layers by their numbers while this thread runs a forward of the model."""
     layers = get_decoder_layers(model) if taps else nn.ModuleList()
-
-    def hook(tap: int) -> Any:
-        def keep(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if threading.get_ident() == thread:
-                inputs[tap] = args[0] if args else kwargs["hidden_states"]
-
-        return keep
-
-    with ExitStack() as hooks:
-        for tap in set(taps):
-            hooks.callback(layers[tap].register_forward_pre_hook(hook(tap), with_kwargs=True).remove)
+    with _record_inputs({tap: layers[tap] for tap in taps}) as inputs:
         yield inputs
 
 
 @contextmanager
-def record_output_states(model: PreTrainedModel) -> Iterator[list[torch.Tensor]]:
-    """Collect what the output layer reads, [.., N, H], while this thread runs a forward of the model."""
-    found: list[torch.Tensor] = []
+def record_output_states(model: PreTrainedModel) -> Iterator[dict[str, torch.Tensor]]:
+    """Collect what the output layer reads, [.., N, H], as `OUTPUT`, while this thread runs a forward of the model."""
+    with _record_inputs({OUTPUT: model.get_output_embeddings()}) as inputs:
+        yield inputs
+
+
+@contextmanager
+def _record_inputs(modules: Mapping[K, nn.Module]) -> Iterator[dict[K, torch.Tensor]]:
+    """Collect the inputs of modules; other threads may run them meanwhile, and their states are not collected."""
+    inputs: dict[K, torch.Tensor] = {}
     thread = threading.get_ident()
 
-    def keep(_module: nn.Module, args: tuple[Any, ...]) -> None:
+    def keep(key: K, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if threading.get_ident() == thread:
-            found.append(args[0])
+            inputs[key] = args[0] if args else kwargs["hidden_states"]
 
-    handle = model.get_output_embeddings().register_forward_pre_hook(keep)
-    try:
-        yield found
-    finally:
-        handle.remove()
+    with ExitStack() as hooks:
+        for key, module in modules.items():
+            hooks.callback(module.register_forward_pre_hook(partial(keep, key), with_kwargs=True).remove)
+        yield inputs

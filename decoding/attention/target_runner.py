@@ -7,12 +7,9 @@ from itertools import islice
 
 import torch
 
-from decoding.acceptance.draws import accept_drafts, build_draws
-from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
-from decoding.acceptance.sampling import to_distribution, to_distributions
-from decoding.acceptance.top_logprobs import TopIds, compute_top_logprobs
-from decoding.attention.prefill import Prefill
-from decoding.attention.runner import ModelRunner, TakeLogits
+from decoding.acceptance.rule import AcceptanceRule, Draw, Positions, accept_drafts, build_draws
+from decoding.acceptance.sampling import TopIds, compute_top_logprobs, to_distribution, to_distributions
+from decoding.attention.runner import ModelRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.memory.cache import RaggedCache
@@ -20,6 +17,7 @@ from decoding.memory.layout import build_padded_index
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
+from kernels.rows import NO_TOKEN
 from kernels.upload import upload
 
 
@@ -27,53 +25,25 @@ class TargetRunner:
     """Verifies proposals, by CUDA graphs if it has some and they work, else by the model's forward."""
 
     def __init__(self, runner: ModelRunner, rule: AcceptanceRule, graphs: VerifyGraphs | None = None) -> None:
-        self._runner = runner
+        self.runner = runner
         self._rule = rule
         self.graphs = graphs
 
     @property
     def device(self) -> torch.device:
         """The device that it runs on."""
-        device: torch.device = self._runner.device
+        device: torch.device = self.runner.device
         return device
 
     @property
     def cache(self) -> RaggedCache:
         """The keys and values of all rows."""
-        return self._runner.cache
-
-    def start(
-        self,
-        row_index: int,
-        tokens: Sequence[int],
-        capacity: int,
-        source: int | None,
-        *,
-        prefix_cache: bool,
-        leave_rest: bool,
-        keeps_prompt: bool = False,
-        score: TakeLogits | None = None,
-    ) -> Prefill:
-        """Begin a row; the result prefills it."""
-        return self._runner.start(
-            row_index,
-            tokens,
-            capacity,
-            source,
-            prefix_cache=prefix_cache,
-            leave_rest=leave_rest,
-            keeps_prompt=keeps_prompt,
-            score=score,
-        )
-
-    def plan_chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
-        """Return the sizes of the forwards that `start` would need, and how many tokens it would leave."""
-        return self._runner.plan_chunks(tokens, prefix_cache=prefix_cache, leave_rest=leave_rest)
+        return self.runner.cache
 
     @property
     def reads_in_rounds(self) -> bool:
         """Whether the rest of a prompt may be left to `verify`: graphs do not support it."""
-        return self.graphs is None and self._runner.reads_in_rounds
+        return self.graphs is None and self.runner.reads_in_rounds
 
     def n_unread(self, rows: Sequence[Row]) -> list[int]:
         """Return how many tokens before its pending one each row still has to read: the rest of its prompt, or none."""
@@ -141,11 +111,11 @@ class TargetRunner:
         unread = [row.tokens[length:] for row, length in zip(rows, self.cache.lens, strict=True)]
         tokens = [[*new, *draft] for new, draft in zip(unread, drafts, strict=True)]
         if all(len(new) == 1 for new in unread):
-            logits = self._runner.forward(tokens)
+            logits = self.runner.forward(tokens)
             return logits, self.cache.layout.padded_index, self.cache.layout.position
         # Of a prompt's rest only the pending token is followed by a draw.
         counts = [1 + len(draft) for draft in drafts]
-        logits = self._runner.forward(tokens, n_last=counts)
+        logits = self.runner.forward(tokens, n_last=counts)
         return logits, upload(build_padded_index(counts), self.device), self.cache.layout.find_last_positions(counts)
 
     def verify_dummy(self, n_tokens: int) -> None:
@@ -169,9 +139,9 @@ class TargetRunner:
 
     def _verify_dummy_by_forward(self, n_tokens: int) -> None:
         # Recurrent layers take the tokens of a row one after the other, so the dummies are as many as in a batch.
-        n_rows = min(-(-n_tokens // 8), self.cache.max_rows) if self._runner.is_recurrent else 1
+        n_rows = min(-(-n_tokens // 8), self.cache.max_rows) if self.runner.is_recurrent else 1
         counts = [n_tokens // n_rows + (r < n_tokens % n_rows) for r in range(n_rows)]
         for row, n in enumerate(counts):
             self.cache.start(row, 1 + n, 1)
-        to_distribution(self._runner.forward([[0] * n for n in counts]), SamplingParams())
+        to_distribution(self.runner.forward([[0] * n for n in counts]), SamplingParams())
         self.cache.clear()

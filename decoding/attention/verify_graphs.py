@@ -10,14 +10,13 @@ import torch
 from torch.nn import functional as F
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.draws import accept_drafts, build_draws
-from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
-from decoding.acceptance.sampling import to_distributions, to_distributions_nosync
-from decoding.acceptance.top_logprobs import compute_top_logprobs
+from decoding.acceptance.rule import AcceptanceRule, Draw, Positions, accept_drafts, build_draws
+from decoding.acceptance.sampling import compute_top_logprobs, to_distributions, to_distributions_nosync
 from decoding.attention.graphs import Graphs, GraphWork, forward, list_row_buckets, round_up_rows, round_up_tokens
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import ON_DEVICE, Proposal
+from kernels.rows import NO_TOKEN
 from kernels.upload import upload
 
 
@@ -90,7 +89,6 @@ class VerifyGraphs(Graphs[ModelRunner]):
         return None if scored is None else scored.logits.view(*scored.tokens.shape, -1)[: len(last)]
 
     def _score(self, last: Sequence[int], seeds: Sequence[int], proposal: Proposal) -> _Scored | None:
-        """Return what `_forward` does for the bucket of these rows."""
         drafted = [len(tokens) for tokens in proposal.tokens]
         n, k = len(last), max(drafted)
         R, T = round_up_rows(n), round_up_tokens(k + 1)

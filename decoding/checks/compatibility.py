@@ -33,7 +33,7 @@ from decoding.attention.recurrence import (
 from decoding.attention.row_by_row import RowByRowRunner
 from decoding.attention.runner import GATHERS, ModelRunner
 from decoding.memory.recurrent import RecurrentCache
-from decoding.models.errors import IncompatibleModelError, get_first_line
+from decoding.models.errors import ModelError, get_first_line
 from decoding.models.loaded import LoadedModel
 from decoding.models.loading import silence_transformers
 from decoding.state.request_state import encode_prompt
@@ -59,7 +59,7 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
     """Give the model the best attention with which it decodes as it does alone: ours if possible, else its own.
 
     `attention` is `EngineConfig.attention`; `auto` tries the device's best, then PyTorch's, then the model's own, row
-    by row, and reports the choice to `on_progress`, or else to the log, in one line. Raises IncompatibleModelError with
+    by row, and reports the choice to `on_progress`, or else to the log, in one line. Raises ModelError with
     the reasons where none agrees with the model.
     """
     _require_known_states(loaded, is_known=install_recurrence(loaded.model) > 0)
@@ -81,10 +81,10 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
 
 
 def _require_causal(loaded: LoadedModel, text: list[int], alone: torch.Tensor) -> None:
-    """Raise IncompatibleModelError if the logits `alone` of a text change with the tokens that follow."""
+    """Raise ModelError if the logits `alone` of a text change with the tokens that follow."""
     shorter = _compute_alone(loaded, text[:-_N_REJECTED])
     if _compute_distance(shorter, alone[:-_N_REJECTED]) > TOLERANCE[loaded.dtype]:
-        raise IncompatibleModelError(
+        raise ModelError(
             f"{loaded.name} cannot be used: the tokens of {type(loaded.model).__name__} see those behind them, so it is"
             " an encoder (is is_decoder false in its config.json?): choose a causal language model."
         )
@@ -95,7 +95,7 @@ def _choose_backend(
 ) -> tuple[str, list[str]]:
     """Let the model use the first backend that decodes as it does alone; return its name, and what others did wrong.
 
-    Raises IncompatibleModelError if there is none.
+    Raises ModelError if there is none.
     """
     own = loaded.model.config._attn_implementation
     reasons: list[str] = []
@@ -107,7 +107,7 @@ def _choose_backend(
         if reason is None:
             return name, reasons
         reasons.append(f"with attention {name!r} {reason}")
-    raise IncompatibleModelError(_format_refusal(loaded, attention, reasons))
+    raise ModelError(_format_refusal(loaded, attention, reasons))
 
 
 def _choose_forward(
@@ -173,7 +173,7 @@ def _format_refusal(loaded: LoadedModel, attention: str, reasons: list[str]) -> 
 
 
 def _require_known_states(loaded: LoadedModel, *, is_known: bool) -> None:
-    """Raise IncompatibleModelError for a model whose configuration says that it remembers in another way.
+    """Raise ModelError for a model whose configuration says that it remembers in another way.
 
     `is_known` says whether it has recurrent layers that call our functions.
     """
@@ -182,7 +182,7 @@ def _require_known_states(loaded: LoadedModel, *, is_known: bool) -> None:
         layers -= _RECURRENT_LAYERS
     if layers or (getattr(loaded.model, "_is_stateful", False) and not is_known):
         what = f" in layers of type {', '.join(sorted(layers))}" if layers else ""
-        raise IncompatibleModelError(
+        raise ModelError(
             f"{loaded.name} cannot be used: {type(loaded.model).__name__} keeps a state other than keys and values"
             f"{what}, of a kind that cannot be rolled back here to the tokens that stay: choose a model of attention"
             " alone, such as Llama, Qwen, Mistral or Gemma, or a hybrid that docs/models.md lists."
@@ -226,14 +226,13 @@ def _compute_alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # each architecture fails in its own way
-        raise IncompatibleModelError(
+        raise ModelError(
             f"{loaded.name} cannot be used: {type(loaded.model).__name__} does not run by itself with transformers"
             f" {transformers.__version__} ({get_first_line(error)}): check its config.json, or choose another model."
         ) from error
 
 
 def _make_texts(loaded: LoadedModel) -> list[list[int]]:
-    """Return rows of tokens of different lengths."""
     tokens = cycle([token for token in encode_prompt(loaded, _TEXT) if token < loaded.vocab_size])
     return [list(islice(tokens, min(length, loaded.context_length - _N_REJECTED))) for length in _LENGTHS]
 

@@ -10,12 +10,8 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import draw_gumbel
 from decoding.acceptance.sampling import to_distributions_nosync
-from decoding.attention.block_drafts import BlockSampler
-from decoding.attention.block_graphs import BlockGraphs
-from decoding.attention.draft_graphs import DraftGraphs
-from decoding.attention.draft_runner import DraftSteps
-from decoding.attention.drafting import DraftingSteps
-from decoding.attention.drawing_graphs import SamplingGraphs, Shape
+from decoding.attention.drafting import BlockSampler, DraftingSteps, DraftSteps
+from decoding.attention.drawing_graphs import BlockGraphs, DraftGraphs, SamplingGraphs, Shape
 from decoding.attention.graphs import Graphs
 from decoding.attention.runner_pool import RunnerPool
 from decoding.attention.verify_graphs import VerifyGraphs
@@ -26,6 +22,7 @@ from decoding.models.errors import get_first_line
 from decoding.models.loaded import LoadedModel
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
+from decoding.state.row import DraftRequest
 from kernels.upload import upload
 
 # A row that draws from a nucleus, a greedy one, and one that draws from the whole vocabulary.
@@ -95,7 +92,6 @@ def _check_shapes(
 
 
 def _count_rows(graphs: Graphs[Any], runners: Sequence[Any], prompts: Sequence[Sequence[int]]) -> int:
-    """Return the rows of the largest shape, or as many as there are pages for."""
     n_tokens = _compute_capacity(max(prompts, key=len))
     fits: int = min(
         pool.n_free // count_pages(n_tokens, pool.page_size) for pool in (each.cache.pool for each in runners)
@@ -119,7 +115,6 @@ def _start_rows(runners: Sequence[Any], rows: Sequence[Sequence[int]], n_prompts
 
 
 def _check_verify(graphs: VerifyGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int]) -> str | None:
-    """Compare the logits after the last draft token of each row."""
     _, T = shape
     n_drafted = [(T - 1 - r) % T for r in range(len(rows))]
     drafts = [[row[t % len(row)] for t in range(n)] for row, n in zip(rows, n_drafted, strict=True)]
@@ -136,16 +131,14 @@ def _check_verify(graphs: VerifyGraphs, rows: Sequence[Sequence[int]], shape: tu
 
 
 def _check_draft(graphs: DraftGraphs, rows: Sequence[Sequence[int]], shape: Shape) -> str | None:
-    """Compare the tokens of all steps."""
-    sampling, cache = _choose_sampling(graphs, len(rows), shape), graphs.runner.cache
+    cache, wanted = graphs.runner.cache, _make_request(graphs, len(rows), shape, shape[1])
     feed = [[row[-1], *row[: r % 2]] for r, row in enumerate(rows)]
-    seeds = list(range(len(rows)))
     lens = cache.lens
-    drawn = graphs.draft(feed, seeds, shape[1], sampling)
+    drawn = graphs.draft(feed, shape[1], wanted)
     if drawn is None:
         return None
     first = [length + len(fed) for length, fed in zip(lens, feed, strict=True)]
-    error = _compare_draws(graphs, DraftSteps(graphs.runner, feed), drawn[0], first, seeds, sampling)
+    error = _compare_draws(graphs, DraftSteps(graphs.runner, feed), drawn[0], first, wanted)
     for r, length in enumerate(lens):
         cache.rewind(r, length)
     return error
@@ -153,28 +146,27 @@ def _check_draft(graphs: DraftGraphs, rows: Sequence[Sequence[int]], shape: Shap
 
 def _check_block(graphs: BlockGraphs, rows: Sequence[Sequence[int]], shape: Shape) -> str | None:
     """Compare the tokens of a block after up to as many positions as the shape has that the head has not read."""
-    runner, sampling = graphs.runner, _choose_sampling(graphs, len(rows), shape)
-    pending, seeds, lengths = [row[-1] for row in rows], list(range(len(rows))), [runner.head.n_proposed] * len(rows)
+    runner, pending = graphs.runner, [row[-1] for row in rows]
+    wanted = _make_request(graphs, len(rows), shape, runner.head.n_proposed)
     unread = [min(shape[1], n) for n in runner.read_by_target]
     before = [n - new for n, new in zip(runner.read_by_target, unread, strict=True)]
     for r, length in enumerate(before):
         runner.cache.rewind(r, length)
-    proposal = graphs.propose(pending, unread, lengths, seeds, sampling)
+    proposal = graphs.propose(pending, unread, wanted)
     if proposal is None or proposal.device_tokens is None:
         return None
     for r, length in enumerate(before):
         runner.cache.rewind(r, length)
     first = [n + 1 for n in runner.read_by_target]
-    steps = BlockSampler(runner, graphs.rule).run_blocks(pending, unread, lengths)
-    return _compare_draws(graphs, steps, proposal.device_tokens, first, seeds, sampling)
+    steps = BlockSampler(runner, graphs.rule).run_blocks(pending, unread, wanted.lengths)
+    return _compare_draws(graphs, steps, proposal.device_tokens, first, wanted)
 
 
-def _choose_sampling(graphs: SamplingGraphs[Any], n_rows: int, shape: Shape) -> list[SamplingParams]:
-    """Return parameters of as many rows that run as this shape, of all kinds that it serves."""
-    if shape[2]:
-        return [_SAMPLING[2]] * n_rows
-    kinds = _SAMPLING[:2] if graphs.rule.needs_q else _SAMPLING
-    return [kinds[(r + shape[1]) % len(kinds)] for r in range(n_rows)]
+def _make_request(graphs: SamplingGraphs[Any], n_rows: int, shape: Shape, length: int) -> DraftRequest:
+    """Return a request of as many rows that run as this shape, with sampling parameters of all kinds that it serves."""
+    kinds = _SAMPLING[2:] if shape[2] else _SAMPLING[:2] if graphs.rule.needs_q else _SAMPLING
+    sampling = [kinds[(r + shape[1]) % len(kinds)] for r in range(n_rows)]
+    return DraftRequest([length] * n_rows, range(n_rows), sampling)
 
 
 def _compare_draws(
@@ -182,15 +174,15 @@ def _compare_draws(
     steps: DraftingSteps,
     drawn: torch.Tensor,  # [n, k]
     first: Sequence[int],
-    seeds: Sequence[int],
-    sampling: Sequence[SamplingParams],
+    wanted: DraftRequest,
 ) -> str | None:
     """Return how far drawn tokens are from the best ones, by log-probability and noise, of forwards without graphs.
 
     Rounding may exchange two tokens that are nearly as good, and move one over the edge of a nucleus.
     """
-    tokens, device = drawn.tolist(), drawn.device
-    each_seed, is_random = upload(seeds, device), upload([[params.temperature > 0] for params in sampling], device)
+    tokens, device, sampling = drawn.tolist(), drawn.device, wanted.sampling
+    each_seed = upload([*wanted.seeds], device)
+    is_random = upload([[params.temperature > 0] for params in sampling], device)
     for step in range(len(tokens[0])):
         logits = steps.logits(step, range(len(tokens)), [row[:step] for row in tokens])
         own = drawn[:, step, None]

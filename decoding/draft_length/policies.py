@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from decoding.acceptance.rule import Draw
-from decoding.costs.rounds import RoundCost
+from decoding.costs import RoundCost
 from decoding.draft_length.goodput import AcceptanceModel, choose_model_length, choose_row_lengths
 from decoding.draft_length.profiles import Profile
 from decoding.limits import MAX_DRAFT_LENGTH

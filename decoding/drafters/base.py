@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from decoding.attention.prefill import Prefill
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
 
 
-class Drafter(Protocol):
+class Drafter:
     """Proposes up to k tokens per row; keeps its state in step with the rows of the batch.
 
-    `draws_tokens` says whether it draws its tokens at random (a model) or is certain of them (a lookup).
+    This one proposes nothing and is stateless: plain decoding, through the same loop. `draws_tokens` says whether a
+    drafter draws its tokens at random (a model) or is certain of them (a lookup).
     """
 
-    draws_tokens: bool
+    draws_tokens = False
 
     def start(self, row_index: int, row: Row, source: int | None) -> Prefill:
         """Begin a row that holds only its prompt; `source` is a row of the same request, if there is one.
 
         Long work is left to the result.
         """
+        return Prefill()
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return at most `lengths[r]` draft tokens for each row."""
+        return Proposal([[] for _ in rows], [MODEL_EVIDENCE] * len(rows))
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Learn how many draft tokens were accepted; the rows' tokens are already extended."""
@@ -42,32 +44,3 @@ class Drafter(Protocol):
 
     def put_back(self) -> None:
         """Append the row that was set aside."""
-
-
-class NoDrafter:
-    """Proposes nothing: plain decoding, through the same loop."""
-
-    draws_tokens = False
-
-    def start(self, row_index: int, row: Row, source: int | None) -> Prefill:
-        """Return no work."""
-        return Prefill()
-
-    def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
-        """Return no tokens."""
-        return Proposal([[] for _ in rows], [MODEL_EVIDENCE] * len(rows))
-
-    def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
-        """Do nothing."""
-
-    def fork(self, row_index: int, row: Row) -> None:
-        """Do nothing."""
-
-    def drop(self, row_index: int) -> None:
-        """Do nothing."""
-
-    def set_aside(self, row_index: int) -> None:
-        """Do nothing."""
-
-    def put_back(self) -> None:
-        """Do nothing."""

@@ -21,7 +21,7 @@ class RowSelector(Protocol):
         """Return how many tokens to draw for each row instead of the looked-up ones; 0 keeps the lookup."""
 
 
-class LookupFirst:
+class LookupFirst(Drafter):
     """Looks all rows up, which costs nothing, and asks the other drafter for the rows that `choice` names.
 
     A long match is nearly always right; a draft model costs a forward per token, a trained head a small part of one.

@@ -11,11 +11,10 @@ from decoding.request import RequestError
 from decoding.suggest import find_nearest
 
 if TYPE_CHECKING:
-    from decoding.attention.block_drafts import BlockSampler
-    from decoding.attention.draft_runner import DraftRunner
-    from decoding.drafters.answers import AnswerIndex
+    from decoding.attention.drafting import BlockSampler, DraftRunner
     from decoding.drafters.base import Drafter
     from decoding.drafters.combined import RowSelector
+    from decoding.drafters.lookup import AnswerIndex
 
 MODEL = "MODEL"
 """The placeholder for a reference to a draft model."""
@@ -38,10 +37,10 @@ class DrafterEntry:
 
 
 DRAFTERS = {
-    "none": DrafterEntry("decoding.drafters.base:NoDrafter"),
+    "none": DrafterEntry("decoding.drafters.base:Drafter"),
     "ngram": DrafterEntry("decoding.drafters.lookup:NgramDrafter", goes_first=True),
     "sibling": DrafterEntry("decoding.drafters.lookup:SiblingDrafter", goes_first=True),
-    TRAINED: DrafterEntry("decoding.drafters.trained:TrainedDrafter", has_runner=True),
+    TRAINED: DrafterEntry("decoding.drafters.model:TrainedDrafter", has_runner=True),
     MODEL: DrafterEntry("decoding.drafters.model:ModelDrafter", has_runner=True),
 }
 

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from decoding.costs.costs import Costs
+from decoding.costs import Costs
 from decoding.loop.batch import Batch
 from decoding.loop.turns import compute_reading_share, is_long
 from decoding.request import Sample

@@ -72,7 +72,7 @@ class Batch:
     def plan_chunks(self, state: RequestState) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `admit` would need, and the tokens left to the first round."""
         scored, cached = state.request.prompt_logprobs is not None, state.request.prefix_cache
-        return self.target.plan_chunks(
+        return self.target.runner.plan_chunks(
             state.prompt[:-1], prefix_cache=cached and not scored, leave_rest=self._leaves_rest and not scored
         )
 
@@ -151,7 +151,6 @@ class Batch:
                 self._start_from_copy(group, state, len(self.rows), source)
 
     def _take_next_group(self, state: RequestState) -> list[Sample]:
-        """Take the waiting samples of a request that there is room for in one row."""
         n_places = self.n_free if self._shares_rows else min(self.n_free, 1)
         return [state.waiting.popleft() for _ in range(min(n_places, len(state.waiting)))]
 
@@ -163,7 +162,7 @@ class Batch:
         """Put a new row at `row_index`; the result prefills its prompt, if there is no `source`."""
         row = Row(samples, state, list(state.prompt), TextStream(self._tokenizer, state.prompt, state.request.stop))
         self.rows[row_index : row_index + 1] = [row]
-        prefill = self.target.start(
+        prefill = self.target.runner.start(
             row_index,
             state.prompt[:-1],
             state.capacity,

@@ -10,11 +10,11 @@ import torch
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.runner_pool import RunnerPool, Runners
 from decoding.config import EngineConfig, parse_draft_length
-from decoding.costs.costs import Costs
+from decoding.costs import Costs
 from decoding.draft_length.goodput import AcceptanceModel
 from decoding.draft_length.policies import BassLength, DraftLengthPolicy, FixedLength, GoodputLength, TableLength
 from decoding.draft_length.profiles import Profile
-from decoding.drafters.answers import AnswerIndex
+from decoding.drafters.lookup import AnswerIndex
 from decoding.drafters.registry import make_drafter, parse_drafter
 from decoding.loop.admission import SampleLengthModel
 from decoding.loop.batch import Batch
@@ -24,8 +24,6 @@ from decoding.loop.step import Decoder
 from decoding.models.loaded import LoadedModel
 from decoding.models.weight_formats import use_threads_for
 from decoding.request import OnBatchUpdate, Request, ShouldCancelRequest
-
-_MakeIntake = Callable[[Scheduler], Intake]
 
 
 class DecodingLoop:
@@ -54,42 +52,20 @@ class DecodingLoop:
         self._answers = AnswerIndex()
         self.acceptance = AcceptanceModel(tokens_per_step)
 
-    def decode_in_order(
-        self,
-        requests: Iterable[Request],
-        max_samples: int,
-        on_update: OnBatchUpdate | None,
-        should_cancel: ShouldCancelRequest | None,
-    ) -> Iterator[Outcome]:
-        """Yield (position, outcome) of requests, of which each is taken when the others leave room for it."""
-
-        def make_intake(scheduler: Scheduler) -> Intake:
-            return InOrderIntake(requests, self._target, scheduler.has_free_place, scheduler.fits_beside_others)
-
-        return self._decode(make_intake, max_samples, on_update, should_cancel)
-
-    def decode_as_they_arrive(
+    @torch.inference_mode()
+    def decode(
         self,
         requests: Iterable[Request | None],
         max_samples: int,
         on_update: OnBatchUpdate | None,
         should_cancel: ShouldCancelRequest | None,
+        *,
+        as_they_arrive: bool = False,
     ) -> Iterator[Outcome]:
-        """Yield (position, outcome) of requests, asked for before each round; None says that there is none now."""
+        """Yield (position, outcome) of requests, of which each is taken when the others leave room for it.
 
-        def make_intake(scheduler: Scheduler) -> Intake:
-            return EarliestDeadlineIntake(requests, self._target, scheduler.make_admission())
-
-        return self._decode(make_intake, max_samples, on_update, should_cancel)
-
-    @torch.inference_mode()
-    def _decode(
-        self,
-        make_intake: _MakeIntake,
-        max_samples: int,
-        on_update: OnBatchUpdate | None,
-        should_cancel: ShouldCancelRequest | None,
-    ) -> Iterator[Outcome]:
+        With `as_they_arrive` they are asked for before each round; None says that there is none now.
+        """
         _ = self._costs.round_cost  # measured before the clock of a request starts
         policy = self._make_policy()
         weights = self._target.weights
@@ -98,7 +74,13 @@ class DecodingLoop:
                 runners = stack.enter_context(self._pool.acquire(max_samples))
             decoder = Decoder(self._make_batch(runners, max_samples, policy), self._target, policy, self._costs)
             scheduler = Scheduler(decoder, runners, self._costs, self._lengths, on_update, should_cancel)
-            outcomes = scheduler.run(make_intake(scheduler))
+            intake: Intake
+            if as_they_arrive:
+                intake = EarliestDeadlineIntake(requests, self._target, scheduler.make_admission())
+            else:
+                has_place, fits = scheduler.has_free_place, scheduler.fits_beside_others
+                intake = InOrderIntake(filter(None, requests), self._target, has_place, fits)
+            outcomes = scheduler.run(intake)
             while True:
                 # Not around the whole batch: the caller does work of its own between two outcomes.
                 with use_threads_for(weights):
@@ -108,7 +90,6 @@ class DecodingLoop:
                 yield outcome
 
     def _make_policy(self) -> DraftLengthPolicy:
-        """Return the policy that the configuration names, in its starting state."""
         match self._draft_length:
             case "goodput":
                 return GoodputLength(self.acceptance, self._costs.round_cost, looks_up=self._drafter.looks_up)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 
 from decoding.attention.prefill import Prefill
 from decoding.attention.runner_pool import Runners
-from decoding.costs.costs import Costs
+from decoding.costs import Costs
 from decoding.loop.admission import Admission, SampleLengthModel
 from decoding.loop.intake import Intake
 from decoding.loop.step import Decoder, RoundMemoryError
 from decoding.loop.turns import ReadingTurns, compute_reading_share, is_long
-from decoding.loop.updates import publish_updates
-from decoding.models.device_memory import is_out_of_memory
-from decoding.request import Completion, FinishReason, OnBatchUpdate, RequestError, ShouldCancelRequest
+from decoding.models.device import is_out_of_memory
+from decoding.request import Completion, FinishReason, OnBatchUpdate, Origin, RequestError, ShouldCancelRequest, Update
 from decoding.state.request_state import RequestState
+from decoding.state.row import Row
 
 Outcome = tuple[int, Completion | RequestError]
 
@@ -119,7 +119,6 @@ class Scheduler:
             self._turns.record_others(time.perf_counter() - started)
 
     def _end_out_of_memory(self, state: RequestState) -> Iterator[Outcome]:
-        """End a request for which memory has run out."""
         self._batch.finish(state, "cancelled")
         for done in self._batch.retire():
             if done is not state:
@@ -173,7 +172,6 @@ class Scheduler:
         return True
 
     def _end_waiting(self, intake: Intake) -> Iterator[Outcome]:
-        """End the requests that wait to join and are cancelled or out of time, and yield them."""
         for state in intake.waiting():
             if reason := self._find_reason_to_end(state, self._costs.next_round.least_s):
                 state.waited_s = state.clock.elapsed_s
@@ -215,3 +213,28 @@ class Scheduler:
             self._costs.next_round.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
         for state in done:
             yield self._build_outcome(state)
+
+
+def publish_updates(
+    rows: Sequence[Row], on_update: OnBatchUpdate | None, added: Sequence[tuple[Origin, ...]] | None = None
+) -> None:
+    """Call `on_update` once for each request of `rows`; `added` are the origins of each row's new tokens."""
+    if on_update is None:
+        return
+    updates: dict[RequestState, list[Update]] = {}
+    for r, row in enumerate(rows):
+        updates.setdefault(row.state, []).extend(
+            Update(
+                index=sample.index,
+                text=row.stream.text,
+                n_tokens=sample.n_tokens,
+                origins=added[r] if added else (),
+                mean_logprob=sample.mean_logprob,
+                elapsed_s=row.state.clock.elapsed_s,
+                finish_reason=sample.finish_reason,
+                ends=tuple(sample.ends[-len(added[r]) :]) if added and added[r] else (),
+            )
+            for sample in row.samples
+        )
+    for state, own in updates.items():
+        on_update(state.position, own)

@@ -7,18 +7,45 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
 from decoding.acceptance.rule import Draw
-from decoding.costs.costs import Costs
+from decoding.costs import Costs
 from decoding.draft_length.policies import DraftLengthPolicy
 from decoding.loop.batch import Batch
-from decoding.loop.timing import Stopwatch
-from decoding.models.device_memory import is_out_of_memory
+from decoding.models.device import is_out_of_memory
 from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Origin, Round, Sample, TopTokens
 from decoding.state.proposal import Proposal
 from decoding.state.request_state import RequestState
 from decoding.state.row import Row
 from decoding.state.token_text import TokenTexts
+
+
+class Stopwatch:
+    """Takes times: `perf_counter` on a CPU; CUDA events on a GPU, whose work runs behind the host."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._on_gpu = device.type == "cuda"
+        self._times: list[float] = []
+        self._events: list[torch.cuda.Event] = []
+
+    def mark(self) -> None:
+        """Take the time at which all work started so far is done."""
+        if self._on_gpu:
+            event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+            event.record()
+            self._events.append(event)
+        else:
+            self._times.append(time.perf_counter())
+
+    def read_intervals(self) -> list[float]:
+        """Return the seconds between successive marks; waits for the last one."""
+        if self._on_gpu:
+            self._events[-1].synchronize()
+            pairs = zip(self._events[:-1], self._events[1:], strict=True)
+            return [a.elapsed_time(b) / 1000 for a, b in pairs]
+        return [b - a for a, b in zip(self._times[:-1], self._times[1:], strict=True)]
 
 
 class RoundMemoryError(Exception):
@@ -95,7 +122,6 @@ class Decoder:
         return _VerifiedRound(rows, any(n_unread), proposal, draws, groups, draft_s, verify_s)
 
     def _choose_lengths(self, rows: Sequence[Row], n_samples: Sequence[int], n_unread: Sequence[int]) -> list[int]:
-        """Return the most tokens to draft for each row."""
         k = self.policy.choose_limit(len(rows), sum(n_samples))
         # A row never drafts past its length limit: the bonus token is the last it may take. A row that reads the rest
         # of its prompt does not draft, so that a request alone reads it in the same shape whatever was learnt before.
@@ -138,12 +164,10 @@ class Decoder:
         return added
 
     def _collect_top(self, row: Row, draw: Draw) -> list[TopTokens]:
-        """Return the top tokens at each sampled position, as many as the row's request asks for."""
         texts = TokenTexts.get_for_model(self.model)
         return [texts.name_top_tokens(top[: row.n_top_logprobs]) for top in draw.top] if row.n_top_logprobs else []
 
     def _learn(self, verified: _VerifiedRound, seconds: float) -> None:
-        """Tell the policy and the costs how a round of `seconds` went."""
         proposal, n_rows = verified.proposal, len(verified.rows)
         self.policy.observe(proposal, verified.draws)
         n_drafted = [len(tokens) for tokens in proposal.tokens]
@@ -180,7 +204,6 @@ class Decoder:
 
 
 def _group_by_tokens(samples: Sequence[Sample], draws: Sequence[Draw]) -> _SampleGroups:
-    """Put samples that drew the same tokens together."""
     groups: dict[tuple[int, ...], tuple[list[Sample], Draw]] = {}
     for sample, draw in zip(samples, draws, strict=True):
         groups.setdefault(draw.tokens, ([], draw))[0].append(sample)

@@ -16,7 +16,7 @@ import torch
 from decoding.memory.cache import RaggedCache
 from decoding.memory.pages import BufferSpecs, PagePool, count_pages
 from decoding.memory.states import StatePool, count_slots
-from decoding.models.device_memory import count_free_bytes
+from decoding.models.device import count_free_bytes
 from decoding.models.errors import NoMemoryError
 
 # The share of free memory that caches may take: a forward needs some as well.

@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from decoding.models.errors import ConversionError
+from decoding.models.errors import ModelError
 from decoding.models.gguf_tokenizers import complete_tokenizer
 from decoding.models.progress import OnProgress, Progress
 
@@ -30,10 +30,10 @@ _ROWS = 512
 
 
 def to_safetensors(gguf: Path, folder: Path, name: str, on_progress: OnProgress | None) -> dict[str, str]:
-    """Convert `gguf` into `folder`; return the versions of the libraries used. Raises `ConversionError`."""
+    """Convert `gguf` into `folder`; return the versions of the libraries used. Raises `ModelError`."""
     with gguf.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:  # known at once, without the seconds that the process takes to start
-            raise ConversionError(f"{name}: {gguf.name} cannot be converted (it is no GGUF file).")
+            raise ModelError(f"{name}: {gguf.name} cannot be converted (it is no GGUF file).")
     folder.mkdir(parents=True)
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "decoding.models.conversion", str(gguf), str(folder)],
@@ -58,13 +58,13 @@ def to_safetensors(gguf: Path, folder: Path, name: str, on_progress: OnProgress 
             process.kill()
             process.communicate()
     if process.returncode < 0:
-        raise ConversionError(
+        raise ModelError(
             f"{name}: the conversion was killed by signal {-process.returncode}, probably because memory ran out:"
             f" it needs about {5 * gguf.stat().st_size / 1e9 + 1:.0f} GB free."
         )
     if process.returncode:
         reason = (err.strip().splitlines() or ["no reason given"])[-1]
-        raise ConversionError(f"{name}: {gguf.name} cannot be converted ({reason}).")
+        raise ModelError(f"{name}: {gguf.name} cannot be converted ({reason}).")
     versions: dict[str, str] = json.loads(out.splitlines()[-1])
     return versions
 
@@ -115,7 +115,6 @@ def _convert_weights(gguf: Path, folder: Path) -> dict[str, str]:
 
 
 def _convert_tokenizer(gguf: Path, folder: Path) -> None:
-    """Write the model's tokenizer."""
     import transformers  # noqa: PLC0415
 
     _speed_up_gguf()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,27 +17,36 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import ModelError, get_first_line
-from decoding.models.head_folder import CONFIG
+from decoding.models.trained_heads import CONFIG
 
 ARCHITECTURE = "DFlashDraftModel"
 DFLASH_CONFIG, TAP_IDS, MASK = "dflash_config", "target_layer_ids", "mask_token_id"
-_LARGEST = 2**18
-_SIZES = {
-    "hidden_size": _LARGEST,
-    "intermediate_size": _LARGEST,
-    "num_attention_heads": _LARGEST,
-    "num_key_value_heads": _LARGEST,
-    "head_dim": _LARGEST,
-    "max_position_embeddings": 2**31,
-    "num_hidden_layers": 64,
-    "block_size": MAX_DRAFT_LENGTH + 1,
-    "draft_vocab_size": 2**31,
-}
-"""Whole numbers, with the largest that is accepted."""
-_NUMBERS = {"rms_norm_eps": 1.0, "rope_theta": 1e15}
-"""Numbers above 0, with the largest that is believed."""
+_Rule = tuple[str, Callable[[Any], bool]]
+"""What a value must be, in words and as a condition."""
+
+
+def _require_size(largest: int) -> _Rule:
+    return f"a whole number from 1 to {largest}", lambda value: type(value) is int and 1 <= value <= largest
+
+
+def _require_number(largest: float) -> _Rule:
+    return f"a number above 0, at most {largest:g}", lambda value: type(value) in (int, float) and 0 < value <= largest
+
+
+_WIDTHS = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim")
 _SWITCHES = ("mlp_bias", "attention_bias", "use_sliding_window")
 _OBJECTS = ("rope_scaling", "rope_parameters", DFLASH_CONFIG)
+_RULES: dict[str, _Rule] = {
+    **dict.fromkeys(_WIDTHS, _require_size(2**18)),
+    **dict.fromkeys(("max_position_embeddings", "draft_vocab_size"), _require_size(2**31)),
+    "num_hidden_layers": _require_size(64),
+    "block_size": _require_size(MAX_DRAFT_LENGTH + 1),
+    "rms_norm_eps": _require_number(1.0),
+    "rope_theta": _require_number(1e15),
+    **dict.fromkeys(_SWITCHES, ("true or false", lambda value: type(value) is bool)),
+    **dict.fromkeys(_OBJECTS, ("an object", lambda value: isinstance(value, dict))),
+    "hidden_act": ("an activation function of transformers", lambda value: isinstance(value, str) and value in ACT2FN),
+}
 _LAYER = (
     "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act",
     "max_position_embeddings", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "mlp_bias",
@@ -78,10 +87,6 @@ def parse(text: str, target: LlamaConfig) -> HeadConfig:
     if not isinstance(raw, dict):
         raise make_refusal(f"its {CONFIG} is not a JSON object")
     _check(raw)
-    if "Eagle3" in str(raw.get("architectures")):
-        raise ModelError(
-            "this is an EAGLE-3 head, which is no longer supported: train a drafter, or import a DFlash head."
-        )
     if lacking := [name for name in _REQUIRED if raw.get(name) is None]:
         raise make_refusal(f"its {CONFIG} names no {' and no '.join(lacking)}")
     if raw["block_size"] < 2:
@@ -106,27 +111,10 @@ def choose_usual_taps(n_layers: int) -> tuple[int, int, int]:
 
 def _check(given: Mapping[str, Any]) -> None:
     """Raise ModelError for a field whose value has the wrong type or is out of range; null stands for its absence."""
-
-    def require(name: str, what: str, *, holds: bool) -> None:
-        if not holds:
-            raise make_refusal(f"{name} in its {CONFIG} is {json.dumps(given[name])[:40]} and must be {what}")
-
-    for name in [name for name, value in given.items() if value is not None]:
-        value = given[name]
-        if name in _SIZES:
-            what = f"a whole number from 1 to {_SIZES[name]}"
-            require(name, what, holds=type(value) is int and 1 <= value <= _SIZES[name])
-        elif name in _NUMBERS:
-            is_number = type(value) in (int, float)
-            require(
-                name, f"a number above 0, at most {_NUMBERS[name]:g}", holds=is_number and 0 < value <= _NUMBERS[name]
-            )
-        elif name in _SWITCHES:
-            require(name, "true or false", holds=type(value) is bool)
-        elif name in _OBJECTS:
-            require(name, "an object", holds=isinstance(value, dict))
-        elif name == "hidden_act":
-            require(name, "an activation function of transformers", holds=isinstance(value, str) and value in ACT2FN)
+    for name, value in given.items():
+        what, holds = _RULES.get(name, ("", lambda _: True))
+        if value is not None and not holds(value):
+            raise make_refusal(f"{name} in its {CONFIG} is {json.dumps(value)[:40]} and must be {what}")
 
 
 def _parse_layer(given: Mapping[str, Any], target: LlamaConfig) -> LlamaConfig:
@@ -151,7 +139,6 @@ def _parse_layer(given: Mapping[str, Any], target: LlamaConfig) -> LlamaConfig:
 
 
 def _parse_taps(own: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
-    """The layers whose inputs the head reads."""
     given = own.get(TAP_IDS)
     if not isinstance(given, list) or not given or any(type(tap) is not int for tap in given):
         raise make_refusal(f"{TAP_IDS} in its {CONFIG} must be a list of layers, such as [1, 9, 17]")
@@ -163,7 +150,6 @@ def _parse_taps(own: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
 
 
 def _parse_mask_token(own: Mapping[str, Any], vocab_size: int) -> int:
-    """The token whose embedding the masks begin with."""
     token = own.get(MASK)
     if type(token) is not int or not 0 <= token < vocab_size:
         raise make_refusal(f"{MASK} in its {CONFIG} must be one of the target's {vocab_size} tokens")

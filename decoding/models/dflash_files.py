@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig
 
-from decoding.models.dflash import DFlash, DFlashShape
+from decoding.models.dflash import DFlash, DFlashShape, require_sound
 from decoding.models.dflash_config import ARCHITECTURE, DFLASH_CONFIG, MASK, TAP_IDS, HeadConfig, make_refusal, parse
 from decoding.models.errors import ModelError, get_first_line
-from decoding.models.head_checks import require_sound
-from decoding.models.head_folder import CONFIG, WEIGHTS
-from decoding.models.tensor_files import save_tensors
+from decoding.models.trained_heads import CONFIG, WEIGHTS
 
 _FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 _INTEGERS = (torch.int64, torch.int32, torch.int16)
@@ -78,7 +76,6 @@ def write(head: DFlash, folder: Path, target: LlamaConfig) -> None:
 
 
 def _load_weights(folder: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a folder by their names, each of a dtype that its name may have."""
     file = folder / WEIGHTS
     if not file.is_file():
         raise make_refusal(f"it has no {WEIGHTS}")
@@ -90,7 +87,6 @@ def _load_weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _require_dtype(name: str, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, if its dtype is one that a tensor of this name may have."""
     if tensor.dtype not in {"d2t": _INTEGERS}.get(name, _FLOATS):
         raise make_refusal(f"its tensor {name} has the dtype {str(tensor.dtype).removeprefix('torch.')}")
     return tensor
@@ -154,3 +150,11 @@ def _require_fit(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, torch
         if weights[name].shape != wanted[name].shape:
             shapes = f"{list(weights[name].shape)}, and its {CONFIG} gives {list(wanted[name].shape)}"
             raise make_refusal(f"its tensor {name} has the shape {shapes}")
+
+
+def save_tensors(tensors: dict[str, torch.Tensor], file: Path, metadata: dict[str, str] | None = None) -> None:
+    """Write contiguous tensors into a file with the mode that the process gives to new files."""
+    file.touch()
+    mode = file.stat().st_mode
+    save_file(tensors, file, metadata)
+    file.chmod(mode)

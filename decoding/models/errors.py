@@ -26,36 +26,8 @@ class WrongHashError(NoSourceError):
     """A file does not have the expected sha256."""
 
 
-class NoSpaceError(ModelError):
-    """The cache's disk has too little free space."""
-
-
-class ConversionError(ModelError):
-    """A GGUF file that cannot be converted to safetensors."""
-
-
-class NotCachedError(ModelError):
-    """The model is not in the cache."""
-
-
-class DamagedModelError(ModelError):
-    """Files in the cache differ from what was recorded when they were written."""
-
-
-class NotCausalError(ModelError):
-    """Not a causal language model that transformers implements."""
-
-
-class IncompatibleModelError(ModelError):
-    """A model that the engine does not decode as it does alone."""
-
-
 class NoMemoryError(ModelError):
     """A model that does not fit into the memory that is left on its device."""
-
-
-class TokenizerMismatchError(ModelError):
-    """Target and draft model have different tokenizers."""
 
 
 def get_first_line(error: Exception) -> str:

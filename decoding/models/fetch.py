@@ -20,11 +20,8 @@ from filelock import Timeout
 from decoding.models import conversion, manifest, registry, sources
 from decoding.models.cache_folders import make_lock, remove_folders
 from decoding.models.errors import (
-    DamagedModelError,
     ModelError,
     NoSourceError,
-    NoSpaceError,
-    NotCachedError,
     SourceError,
     WrongHashError,
 )
@@ -87,22 +84,19 @@ def find_cached(ref: str, cache_dir: Path | str | None = None) -> ModelInfo | No
 def verify(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgress | None = None) -> ModelInfo:
     """Hash all files of the model `ref` and compare them with the hashes recorded when they were written.
 
-    Raises `NotCachedError` if the model is not in the cache and `DamagedModelError` with the names of all files that
-    differ.
+    Raises `ModelError` if the model is not in the cache, or with the names of all files that differ.
     """
     entry, cache = registry.resolve(ref), cache_folder(cache_dir)
     folder = cache / "models" / entry.slug
     info = manifest.read(folder)
     if info is None:
-        raise NotCachedError(f"{entry.name} is not in the cache: run `bassline models pull {ref}`.")
+        raise ModelError(f"{entry.name} is not in the cache: run `bassline models pull {ref}`.")
     actual = manifest.record_files(info.folder, entry.name, on_progress)
     differing = [
         name for name, record in info.files.items() if name not in actual or actual[name].sha256 != record.sha256
     ]
-    # A Python file without a record could run as the model's code (trusted_code.py). Other new files have no effect.
-    differing += [name for name in actual if name.endswith(".py") and name not in info.files]
     if differing:
-        raise DamagedModelError(
+        raise ModelError(
             f"{entry.name}: {', '.join(differing)} in {info.folder} differ from what was recorded:"
             f" delete {folder} and run `bassline models pull {ref}`."
         )
@@ -166,7 +160,6 @@ def _prepare(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> 
 
 
 def _fetch_known(model: KnownModel, cache: Path, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
-    """Download the registry's GGUF file from the first source that works, and convert it."""
     _require_space(
         cache,
         model.name,
@@ -205,7 +198,6 @@ def _try_sources(model: KnownModel, incoming: Path, staging: Path, on_progress: 
 
 
 def _from_hub(entry: HubModel, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
-    """Download a repository's safetensors, tokenizer and configuration."""
     try:
         offer = sources.list_hub_files(entry.repo, entry.revision, on_progress)
         names = {name for name, _ in offer.files}
@@ -271,7 +263,7 @@ def _require_space(folder: Path, name: str, needed: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise NoSpaceError(
+        raise ModelError(
             f"{name} needs {format_bytes(needed)} free under {folder}, where {format_bytes(free)} are free:"
             " free some space, or set BASSLINE_CACHE_DIR to a folder on a larger disk."
         )
@@ -279,7 +271,6 @@ def _require_space(folder: Path, name: str, needed: int) -> None:
 
 @contextmanager
 def _lock(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> Iterator[None]:
-    """Hold the model's lock."""
     lock = make_lock(cache, entry.slug)
     try:
         lock.acquire(timeout=0)

@@ -50,7 +50,6 @@ def _find_filled_pages() -> list[int]:
 
 
 def _get_libc_function(name: str, last: Any) -> Any:
-    """Return a function of the system that takes an address, a size and one more argument."""
     function = getattr(ctypes.CDLL(None), name)
     function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, last]
     return function

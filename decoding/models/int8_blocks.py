@@ -14,7 +14,7 @@ from torch import nn
 
 from decoding.models import int8
 from decoding.models.blocks import QKV, AttentionInputs, ForwardSteps, KVLayer, apply_rms_norm
-from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, CompiledGraph, Graph
+from decoding.models.int8 import FLOAT, INT64, ORT, UINT8, CompiledGraph, Graph
 from decoding.models.packing import PackedLayer, replace_linears
 
 

@@ -11,22 +11,17 @@ from typing import Any
 
 import torch
 import transformers
-from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-from decoding.models import fetch, registry
-from decoding.models.device import pick_device, pick_dtype
-from decoding.models.device_memory import is_out_of_memory
+from decoding.models import fetch
+from decoding.models.device import is_out_of_memory, pick_device, pick_dtype
 from decoding.models.errors import (
     ModelError,
-    NotCausalError,
-    TokenizerMismatchError,
     get_first_line,
 )
 from decoding.models.infilling import find_format
 from decoding.models.loaded import LoadedModel
 from decoding.models.memory import count_bytes_read
-from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
 
 # Tokens that end an answer. Instruct checkpoints often declare one of them as EOS and generate another.
 END_TOKENS = (
@@ -48,20 +43,17 @@ def load(
     """Fetch the model `ref` unless it is in the cache, load it on `device`, and return it.
 
     `dtype` auto is bfloat16 where the device multiplies it, else float32 (float16 on older GPUs). `attention` names a
-    function of transformers' `AttentionInterface`; None: one that is right. Code from a repository runs only if
-    the operator listed its commit (`trusted_code.py`). Raises `ModelError`.
+    function of transformers' `AttentionInterface`; None: one that is right. Code from a repository never runs. Raises
+    `ModelError`.
     """
-    trusted = is_trusted(registry.resolve(ref))
     info = fetch.ensure(ref, on_progress=(lambda news: on_progress(str(news))) if on_progress else None)
-    if trusted:
-        check_code(info)
     name, folder = info.name, info.folder
-    config = _load_causal_config(folder, name, trusted)
+    config = _load_causal_config(folder, name)
     on, kind = pick_device(device), pick_dtype(dtype, pick_device(device))
     if on_progress:
         on_progress(f"{name}: loading into memory ({on}, {str(kind).removeprefix('torch.')})")
-    tokenizer = _load_tokenizer(folder, name, trusted)
-    model = _load_weights(folder, name, config, kind, on, attention, trusted)
+    tokenizer = _load_tokenizer(folder, name)
+    model = _load_weights(folder, name, config, kind, on, attention)
     text_config = config.get_text_config()
     vocab_size = min(text_config.vocab_size, len(tokenizer))
     return LoadedModel(
@@ -85,13 +77,13 @@ def load(
 
 
 def load_tokenizer(ref: str) -> Any:
-    """Return the tokenizer of a model alone; its own code never runs. Raises `ModelError`."""
+    """Return the tokenizer of a model alone. Raises `ModelError`."""
     info = fetch.ensure(ref)
-    return _load_tokenizer(info.folder, info.name, trusted=False)
+    return _load_tokenizer(info.folder, info.name)
 
 
 def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
-    """Raise `TokenizerMismatchError` unless each id that both models have is the same token in both.
+    """Raise `ModelError` unless each id that both models have is the same token in both.
 
     One vocabulary may be longer: models of one family are padded to different sizes. The draft model must know every
     real token of the target, because it reads the target's output.
@@ -100,72 +92,60 @@ def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
     advice = "choose a draft model of the target's family, or the ngram or sibling drafter."
     for token_id in range(min(target.vocab_size, draft.vocab_size)):
         if ours.get(token_id) != theirs.get(token_id):
-            raise TokenizerMismatchError(
+            raise ModelError(
                 f"{target.name} and {draft.name} have different tokenizers (id {token_id} is {ours.get(token_id)!r} in"
                 f" the target and {theirs.get(token_id)!r} in the draft): {advice}"
             )
     beyond = [token for token_id, token in ours.items() if token_id >= draft.model.config.get_text_config().vocab_size]
     real = [token for token in beyond if not token.startswith("[PAD")]
     if real:
-        raise TokenizerMismatchError(
+        raise ModelError(
             f"{draft.name} does not know {len(real)} tokens of {target.name}, such as {real[0]!r}: {advice}"
         )
 
 
-def _load_causal_config(folder: Path, name: str, trusted: bool) -> Any:
-    """Return the configuration of a causal language model. Raises `NotCausalError` for any other."""
+def _load_causal_config(folder: Path, name: str) -> Any:
+    """Return the configuration of a causal language model. Raises `ModelError` for any other."""
     raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    if trusted and "--" in json.dumps(raw.get("auto_map", {})):
-        raise ModelError(
-            f"{name} loads code from another repository, which cannot be trusted by commit: choose another model."
-        )
     try:
-        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except (ValueError, KeyError, OSError) as error:
         kind = raw.get("model_type", "unknown")
         if "auto_map" in raw:
-            why = f"it needs code from its repository, which runs only if {VARIABLE} names its commit"
+            why = "it needs code from its repository, which never runs here"
         else:
             why = f"transformers {transformers.__version__} does not know its type"
-        raise NotCausalError(
+        raise ModelError(
             f"{name} is a {kind!r} model that cannot be loaded ({why}): choose an architecture transformers ships."
         ) from error
     if config.is_encoder_decoder:
-        raise NotCausalError(
+        raise ModelError(
             f"{name} is an encoder-decoder model ({config.model_type}): choose a decoder-only causal language model."
         )
-    model_class = _find_model_class(config, folder, trusted)
+    model_class = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
     architectures = raw.get("architectures") or []
     # Files of a model that also sees images may hold a language model that transformers loads alone, as of Qwen3.5.
     own = () if model_class is None else (model_class.__name__, model_class.__name__.replace(*_WITH_IMAGES))
     if model_class is None or (architectures and not set(own) & set(architectures)):
-        raise NotCausalError(
+        raise ModelError(
             f"{name} is not a causal language model (it is {', '.join(architectures) or config.model_type}):"
             " choose one whose config.json names a ...ForCausalLM or ...LMHeadModel architecture."
         )
     return config
 
 
-def _find_model_class(config: Any, folder: Path, trusted: bool) -> Any:
-    """Return the model's class, None if it is not a causal language model."""
-    own = getattr(config, "auto_map", None) or {}
-    if trusted and "AutoModelForCausalLM" in own:
-        return get_class_from_dynamic_module(own["AutoModelForCausalLM"], str(folder), local_files_only=True)
-    return MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
-
-
-def _load_tokenizer(folder: Path, name: str, trusted: bool) -> Any:
+def _load_tokenizer(folder: Path, name: str) -> Any:
     advice = f"put its tokenizer files into {folder}."
     if not any((folder / file).exists() for file in TOKENIZER_FILES):  # transformers would create an empty one
         raise ModelError(f"{name} has no tokenizer: {advice}")
     try:
-        return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
+        return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # tokenizer classes raise errors of many types
         raise ModelError(f"{name} has a tokenizer that cannot be loaded ({get_first_line(error)}): {advice}") from error
 
 
 def _load_weights(
-    folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str | None, trusted: bool
+    folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str | None
 ) -> Any:
     """Return the model with every weight mapped from the files. Raises `ModelError` if one is missing."""
     with silence_transformers():
@@ -176,7 +156,7 @@ def _load_weights(
                 dtype=dtype,
                 device_map={"": device} if device.type != "cpu" else None,
                 attn_implementation=attention or find_exact_attention(config),
-                trust_remote_code=trusted,
+                trust_remote_code=False,
                 local_files_only=True,
                 use_safetensors=True,
                 output_loading_info=True,

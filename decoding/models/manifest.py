@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import struct
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+from safetensors import SafetensorError, safe_open
 
 from decoding.models.errors import ModelError
 from decoding.models.progress import Meter, OnProgress, count_folder_bytes
@@ -101,11 +101,6 @@ def record_files(folder: Path, name: str, on_progress: OnProgress | None) -> dic
     return records
 
 
-def is_same(path: Path, record: FileRecord) -> bool:
-    """Whether the file exists and has the recorded size and hash."""
-    return path.is_file() and path.stat().st_size == record.bytes and hash_file(path) == record.sha256
-
-
 def hash_weights(files: dict[str, FileRecord]) -> str:
     """Return the sha256 that identifies a model of safetensors files."""
     weights = {name: record.sha256 for name, record in sorted(files.items()) if name.endswith(".safetensors")}
@@ -121,22 +116,15 @@ def count_parameters(folder: Path, name: str) -> tuple[int, str]:
     """
     count: Counter[str] = Counter()
     for path in folder.glob("*.safetensors"):
-        for tensor in _read_header(path, name).values():
-            count[tensor["dtype"]] += math.prod(tensor["shape"])
+        try:
+            with safe_open(path, "np") as file:
+                for tensor in map(file.get_slice, file.keys()):
+                    count[tensor.get_dtype()] += math.prod(tensor.get_shape())
+        except SafetensorError as error:
+            raise ModelError(f"{name}: {path.name} is not a safetensors file: fetch it again.") from error
     if not count:
         raise ModelError(
             f"{name} has no safetensors weights: convert it with `save_pretrained`; pickled weights are never loaded."
         )
     dtype = count.most_common(1)[0][0]
     return count.total(), _DTYPES.get(dtype, dtype.lower())
-
-
-def _read_header(path: Path, name: str) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            header: dict[str, Any] = json.loads(file.read(length))
-    except (struct.error, ValueError, MemoryError) as error:
-        raise ModelError(f"{name}: {path.name} is not a safetensors file: fetch it again.") from error
-    header.pop("__metadata__", None)
-    return header

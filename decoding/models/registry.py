@@ -166,7 +166,6 @@ def _build_advice() -> str:
 
 
 def _quote_reference(ref: str) -> str:
-    """Return the reference as errors quote it, cut after 100 characters."""
     return repr(ref if len(ref) <= 100 else f"{ref[:97]}...")
 
 

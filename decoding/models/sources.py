@@ -24,8 +24,8 @@ from decoding.models.registry import HubSource, KnownModel, Source, WheelPart, W
 
 PROBE_S = 3.0
 CHUNK = 1 << 20
-MODEL_FILE_SUFFIXES = {".safetensors", ".json", ".txt", ".model", ".jinja", ".py"}
-"""The files of a model: weights, configuration, tokenizer and code. What is downloaded is recorded with its hash."""
+MODEL_FILE_SUFFIXES = {".safetensors", ".json", ".txt", ".model", ".jinja"}
+"""The files of a model: weights, configuration and tokenizer. What is downloaded is recorded with its hash."""
 PIP_ARGUMENTS = (
     "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--ignore-requires-python",
     "--disable-pip-version-check", "--no-input", "--quiet", "--retries=2",
@@ -91,11 +91,7 @@ def hash_file(path: Path, meter: Meter | None = None) -> str:
 
 
 def list_hub_files(repo: str, revision: str | None, on_progress: OnProgress | None) -> HubFiles:
-    """Return the safetensors, configuration, tokenizer and code files of a repository. Raises `SourceError`.
-
-    Python files are downloaded and recorded with their hashes like all others. Whether they may run is decided when
-    the model is loaded (`trusted_code.py`), and they are hashed again before they run.
-    """
+    """Return the safetensors, configuration and tokenizer files of a repository. Raises `SourceError`."""
     _probe_hub(on_progress)
     from huggingface_hub import HfApi  # noqa: PLC0415 (slow to import)
 
@@ -114,10 +110,12 @@ def list_hub_files(repo: str, revision: str | None, on_progress: OnProgress | No
 def download_repository(repo: str, offer: HubFiles, name: str, folder: Path, on_progress: OnProgress | None) -> None:
     """Download the files of `offer` into `folder`, resuming an interrupted download. Raises `SourceError`."""
     from huggingface_hub import snapshot_download  # noqa: PLC0415
+    from huggingface_hub.utils.tqdm import disable_progress_bars  # noqa: PLC0415
 
+    disable_progress_bars()  # of the client: `meter` reports
     folder.mkdir(parents=True, exist_ok=True)
     meter = Meter("download", f"{name}: downloading from the Hugging Face hub", offer.bytes, on_progress)
-    with _convert_hub_errors(repo), _silence_hub(), meter.watching(folder):
+    with _convert_hub_errors(repo), meter.watching(folder):
         snapshot_download(
             repo, revision=offer.commit, local_dir=folder, allow_patterns=[file for file, _ in offer.files]
         )
@@ -127,10 +125,12 @@ def download_repository(repo: str, offer: HubFiles, name: str, folder: Path, on_
 def _download_hub_file(source: HubSource, model: KnownModel, folder: Path, on_progress: OnProgress | None) -> Path:
     _probe_hub(on_progress)
     from huggingface_hub import hf_hub_download  # noqa: PLC0415
+    from huggingface_hub.utils.tqdm import disable_progress_bars  # noqa: PLC0415
 
+    disable_progress_bars()
     folder.mkdir(parents=True, exist_ok=True)
     meter = Meter("download", f"{model.name}: downloading from the Hugging Face hub", model.bytes, on_progress)
-    with _convert_hub_errors(source.repo), _silence_hub(), meter.watching(folder):
+    with _convert_hub_errors(source.repo), meter.watching(folder):
         return Path(hf_hub_download(source.repo, source.filename, local_dir=folder))
 
 
@@ -177,24 +177,6 @@ def _convert_hub_errors(repo: str) -> Iterator[None]:
         raise SourceError(f"{repo} does not exist on the hub or is private (then `hf auth login`)") from error
     except Exception as error:
         raise SourceError(get_first_line(error)) from error
-
-
-@contextmanager
-def _silence_hub() -> Iterator[None]:
-    """Keep the hub client's own progress bars off the terminal."""
-    from huggingface_hub.utils.tqdm import (  # noqa: PLC0415
-        are_progress_bars_disabled,
-        disable_progress_bars,
-        enable_progress_bars,
-    )
-
-    was_off = are_progress_bars_disabled()
-    disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not was_off:
-            enable_progress_bars()
 
 
 # Data wheels

@@ -21,12 +21,14 @@ from filelock import FileLock
 from decoding.models import registry
 from decoding.models.cache_folders import make_lock, remove_folders
 from decoding.models.errors import ModelError
-from decoding.models.head_folder import CONFIG, RECORD, WEIGHTS
 from kernels.cache import cache_folder
 
 if TYPE_CHECKING:
     from decoding.models.dflash import DFlash
     from decoding.models.loaded import LoadedModel
+
+RECORD, CONFIG, WEIGHTS = "bassline.json", "config.json", "model.safetensors"
+"""The files of a head's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +244,8 @@ def prepare_head(head: DFlash, target: LoadedModel, record: HeadRecord) -> Loade
 
     Raises ModelError for a head with which decoding would be wrong, such as one with tokens that the tokenizer lacks.
     """
+    from decoding.models.dflash import require_sound  # noqa: PLC0415
     from decoding.models.fusion import fuse  # noqa: PLC0415
-    from decoding.models.head_checks import require_sound  # noqa: PLC0415
     from decoding.models.packing import prepack  # noqa: PLC0415
 
     head.to(device=target.device, dtype=target.dtype)

@@ -22,9 +22,9 @@ class WeightFormat(ABC):
     uses_one_thread = False
     """Whether PyTorch computes on one thread beside its products (`threads.py`)."""
 
-    @abstractmethod
     def find_obstacle(self, device: torch.device) -> str | None:
         """Return why a device does not have it, in a sentence for users; None if it has."""
+        return None
 
     @abstractmethod
     def apply(self, model: PreTrainedModel, *, is_flat: bool) -> Blocks | None:
@@ -37,9 +37,6 @@ class WeightFormat(ABC):
 
 class _Dense(WeightFormat):
     """The weights of the files, in the layout that the device reads fastest."""
-
-    def find_obstacle(self, device: torch.device) -> str | None:
-        return None
 
     def apply(self, model: PreTrainedModel, *, is_flat: bool) -> Blocks | None:
         from decoding.models.packing import prepack

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from decoding.acceptance.top_logprobs import TopIds, compute_given_logprobs
+from decoding.acceptance.sampling import TopIds, compute_given_logprobs
 from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.models.device import measure_peak_memory
 from decoding.models.loaded import LoadedModel
 from decoding.request import (
     BrokenModelError,
@@ -22,7 +23,6 @@ from decoding.request import (
     Sample,
 )
 from decoding.state.clock import Clock
-from decoding.state.memory import measure_peak_memory
 from decoding.state.token_text import TokenTexts, check_known, split_into_texts
 
 if TYPE_CHECKING:

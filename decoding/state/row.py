@@ -9,11 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from decoding.acceptance.noise import compute_sample_seed
 from decoding.request import FinishReason, Origin, Sample, SamplingParams, TopTokens
 from decoding.state.request_state import RequestState
 from decoding.state.text import TextStream
+
+
+class DraftRequest(NamedTuple):
+    """What a model or head is to draw: up to `lengths[r]` tokens of each row, with its seed and sampling parameters."""
+
+    lengths: Sequence[int]
+    seeds: Sequence[int]
+    sampling: Sequence[SamplingParams]
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Row], lengths: Sequence[int]) -> DraftRequest:
+        """Return the request for some rows: their samples share a draft, drawn with the noise of the first."""
+        return cls(lengths, [row.seeds[0] for row in rows], [row.sampling for row in rows])
 
 
 @dataclass(slots=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +15,7 @@ from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from decoding.state.request_state import encode_prompt
-from decoding.training.overlap import OverlapFilter
-from decoding.training.shards import ShardInfo, Shards
+from decoding.training.documents import ShardInfo, Shards
 from decoding.training.statements import Statement
 from decoding.training.text_recorder import TextRecorder
 
@@ -72,6 +72,28 @@ def choose_fitting_prompts(
         f"{target.name} reads {target.context_length} tokens at once, too few for a prompt and an answer to measure a"
         " drafter with: choose another model."
     )
+
+
+N_WORDS = 10
+_WORD = re.compile(r"\w+")
+
+
+class OverlapFilter:
+    """Knows the ten-word sequences of all evaluated tasks; case, spaces and punctuation do not count."""
+
+    def __init__(self, tasks: Iterable[str]) -> None:
+        """`tasks` are the texts to keep out: prompts, solutions and tests."""
+        self._known = {gram for task in tasks for gram in _hash_grams(task)}
+
+    def shares(self, text: str) -> bool:
+        """Return whether a text has ten words in a row in common with a task."""
+        return any(gram in self._known for gram in _hash_grams(text))
+
+
+def _hash_grams(text: str) -> Iterator[int]:
+    words = [word.lower() for word in _WORD.findall(text)]
+    for start in range(len(words) - N_WORDS + 1):
+        yield hash(tuple(words[start : start + N_WORDS]))
 
 
 @dataclass
@@ -158,7 +180,6 @@ class Collection:
         )
 
     def _derive_seed(self, name: str) -> int:
-        """A seed for a request of this name."""
         return int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()[:4], "big")
 
     def _is_short_enough(self, request: Request) -> bool:

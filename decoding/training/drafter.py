@@ -27,16 +27,15 @@ from decoding.training import measure
 from decoding.training.collection import (
     N_STATEMENTS,
     Collection,
+    OverlapFilter,
     PromptBuilder,
     choose_fitting_prompts,
     compute_largest_shard,
 )
-from decoding.training.documents import Documents
+from decoding.training.documents import Documents, ShardInfo, Shards
 from decoding.training.initial import build_head, find_most_used, read_output_rows
 from decoding.training.objective import Objective
-from decoding.training.overlap import OverlapFilter
 from decoding.training.plan import Plan, WorkFolder
-from decoding.training.shards import ShardInfo, Shards
 from decoding.training.statements import Statement
 from decoding.training.trainer import Evaluation, Trainer
 

@@ -14,10 +14,9 @@ from huggingface_hub.errors import HfHubHTTPError
 from decoding.models import dflash_files, trained_heads
 from decoding.models.dflash import DFlash
 from decoding.models.errors import ModelError, get_first_line
-from decoding.models.head_folder import CONFIG, WEIGHTS
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.registry import is_repository
-from decoding.models.trained_heads import HeadRecord
+from decoding.models.trained_heads import CONFIG, WEIGHTS, HeadRecord
 from decoding.prepare import load_unpacked, refuse_own_attention
 from decoding.request import Request, SamplingParams
 from decoding.training import measure
@@ -73,7 +72,6 @@ def _match(head: DFlash, target: LoadedModel, prompts: list[str]) -> list[float]
 
 
 def _fetch_folder(source: str, scratch: Path) -> Path:
-    """The folder with the files of a source, which may have to be fetched."""
     if not source.startswith("hf:"):
         folder = Path(source).expanduser()
         if not (folder / CONFIG).is_file():

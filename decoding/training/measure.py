@@ -15,10 +15,9 @@ from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
-from decoding.training.documents import DocumentBatch
+from decoding.training.documents import DocumentBatch, RecordedText
 from decoding.training.initial import read_output_rows
 from decoding.training.objective import Objective
-from decoding.training.recorder import RecordedText
 
 DRAFTERS = ("none", "trained", "sibling", "sibling+trained")
 BATCHES = (1, 8)

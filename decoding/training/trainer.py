@@ -125,7 +125,6 @@ class Trainer:
         return len(self.curve) - 1 - self.curve.index(self.best) >= PATIENCE
 
     def _iterate_batches(self) -> Iterator[DocumentBatch]:
-        """The batches from the next step on."""
         done, epoch = self.step, 0
         while True:
             for batch in self.documents.epoch(self.seed, epoch):

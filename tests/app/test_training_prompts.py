@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.cli import training_prompts
-from decoding.training.overlap import OverlapFilter
+from decoding.training.collection import OverlapFilter
 from decoding.training.statements import Statement
 from evaluation import dataset_files, prompting
 from evaluation.datasets import Task

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,22 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
+from decoding import costs
 from decoding.attention.backends import NAMES
 from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
-from decoding.costs import verify
 from decoding.drafters import registry
 from decoding.engine import Engine
 from decoding.memory.cache import RaggedCache
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord, LoadedHead, prepare_head
+from decoding.request import Completion, Request, RequestError
 from decoding.training.initial import build_head
 from kernels import draw, reference
 
 EOS = 256
 DRAFT = "./draft"
+SaveModel = Callable[..., str]
 CUDA = torch.cuda.is_available()
 GRAPHS_ATTENTION = NAMES["ragged" if CUDA else "reference"]
 """Attention that takes lengths from tensors, as graphs need it: in Triton's interpreter it would take minutes."""
@@ -41,7 +44,7 @@ def device() -> torch.device:
 @pytest.fixture(scope="session", autouse=True)
 def _measure_few_verifies() -> None:
     """Each engine times forty verifies to predict a round, a seventh of these tests' time: here it times six."""
-    verify.SIZES, verify._REPEATS = (1, 8, 16), 1
+    costs.SIZES, costs._REPEATS = (1, 8, 16), 1
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -118,6 +121,20 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     inner.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<eos>")
+
+
+@pytest.fixture
+def save_model(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SaveModel:
+    """Writes a model and a tokenizer into a folder, beside an empty cache; returns the folder as a reference."""
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+
+    def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast | None = tokenizer, name: str = "tiny") -> str:
+        model.save_pretrained(tmp_path / name)
+        if tokenizer:
+            tokenizer.save_pretrained(tmp_path / name)
+        return str(tmp_path / name)
+
+    return save
 
 
 def tiny_qwen2(seed: int = 0) -> PreTrainedModel:
@@ -208,10 +225,13 @@ FORWARD_S, TOKEN_S = 0.02, 0.0022
 
 
 class Machine:
-    """Forwards take the time that they are priced at; nothing else takes time."""
+    """Forwards take `slowness` times what they are priced at; nothing else takes time."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.now, self.slowness = 0.0, 1.0
+
+    def spend(self, n_tokens: int) -> None:
+        self.now += self.slowness * (FORWARD_S + n_tokens * TOKEN_S)
 
 
 @pytest.fixture
@@ -219,13 +239,34 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     simulated, forward = Machine(), ModelRunner.forward
 
     def priced(runner: ModelRunner, tokens: Sequence[Sequence[int]], **options: Any) -> Any:
-        simulated.now += FORWARD_S + sum(map(len, tokens)) * TOKEN_S
+        simulated.spend(sum(map(len, tokens)))
         return forward(runner, tokens, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(time, "perf_counter", lambda: simulated.now)
         patch.setattr(ModelRunner, "forward", priced)
         yield simulated
+
+
+def arriving(*wanted: Request, every: int) -> Iterator[Request | None]:
+    """Yield a request, then as many times none."""
+    for request in wanted:
+        yield request
+        yield from [None] * every
+
+
+def texts(outcome: Completion | RequestError) -> list[list[int]]:
+    """The tokens of each sample of a request that was decoded."""
+    assert isinstance(outcome, Completion), outcome
+    return [sample.token_ids for sample in outcome.samples]
+
+
+@contextmanager
+def with_own_attention(target: LoadedModel) -> Iterator[PreTrainedModel]:
+    """The model as transformers runs it."""
+    target.model.set_attn_implementation("eager")
+    yield target.model
+    target.model.set_attn_implementation(NAMES["sdpa"])
 
 
 def held(cache: RaggedCache, row: int, n: int) -> dict[Any, torch.Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING
 
-from decoding.drafters.base import NoDrafter
+from decoding.drafters.base import Drafter
 from decoding.state.proposal import Match, Proposal
 from decoding.state.row import Row
 
@@ -77,7 +77,7 @@ KINDS = ["lfm2", "qwen3_5", "bamba", "jamba"]
 """One of each kind of recurrent layer."""
 
 
-class HalfWrong(NoDrafter):
+class HalfWrong(Drafter):
     """Knows what each sample will write, and proposes another token at positions that are drawn for each sample.
 
     `outcomes` says of which drafts of several tokens none, some and all were accepted.

@@ -12,9 +12,9 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import Role, compute_sample_seed
 from decoding.acceptance.registry import RULES, make_rule
-from decoding.acceptance.rule import NO_TOKEN, Positions
+from decoding.acceptance.rule import Positions
 from decoding.memory.layout import Layout
-from kernels.rows import RaggedRows
+from kernels.rows import NO_TOKEN, RaggedRows
 
 V = 4
 CHI2_LIMIT = 103.44  # 63 degrees of freedom, 0.001

@@ -10,7 +10,6 @@ import copy
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from transformers import (
     AutoModelForCausalLM,
     PreTrainedConfig,
     PreTrainedModel,
-    PreTrainedTokenizerFast,
     __version__,
 )
 
@@ -32,12 +30,12 @@ from decoding.checks.compatibility import select_attention
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import loading
-from decoding.models.errors import IncompatibleModelError
+from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.models.loading import find_exact_attention
 from decoding.request import Completion, Request, SamplingParams
 from kernels.registry import BACKENDS
-from tests.decoding.conftest import disturbed
+from tests.decoding.conftest import SaveModel, disturbed
 from tests.thorough import quick_first
 
 N_TOKENS = 256  # one per byte: none of them ends a text
@@ -233,13 +231,13 @@ def test_row_by_row_every_drafter_writes_the_same_samples(name: str, loaded: Loa
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_decoded_is_refused_with_the_reason(name: str, loaded: Load) -> None:
     settings, reason = REFUSED[name]
-    with pytest.raises(IncompatibleModelError, match=f"tiny cannot be used: .*{reason}.*: choose a"):
+    with pytest.raises(ModelError, match=f"tiny cannot be used: .*{reason}.*: choose a"):
         fitted(loaded, random_model(settings))
 
 
 def test_state_outside_the_cache_is_found_without_being_declared(loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compatibility, "_require_known_states", lambda _, is_known: None)
-    with pytest.raises(IncompatibleModelError, match="does not decode here as it does alone"):
+    with pytest.raises(ModelError, match="does not decode here as it does alone"):
         fitted(loaded, random_model(REFUSED["recurrent_gemma"][0]))
 
 
@@ -247,7 +245,7 @@ def test_tokens_that_see_the_one_before_them_in_the_pack_are_found(loaded: Load)
     """As with a convolution: the pack of a ragged batch puts another row's token before a row's first."""
     model = random_model(PACKED["llama"])
     model.model.layers[0].mlp.register_forward_hook(lambda _, __, out: out + 0.3 * F.pad(out, (0, 0, 1, -1)))
-    with pytest.raises(IncompatibleModelError, match=r"with attention 'sdpa' its logits are off by \d+"):
+    with pytest.raises(ModelError, match=r"with attention 'sdpa' its logits are off by \d+"):
         fitted(loaded, model)
 
 
@@ -255,9 +253,7 @@ def test_a_mask_of_the_models_own_is_not_ignored(loaded: Load) -> None:
     """Doge masks out keys by their content, and tells its attention so by the mask alone."""
     if __version__.startswith("5.17."):
         pytest.skip("without a mask the tokens of this Doge see those behind them, so it is refused as an encoder")
-    with pytest.raises(
-        IncompatibleModelError, match=r"takes a mask, which ours does not.*use attention auto instead of 'sdpa'"
-    ):
+    with pytest.raises(ModelError, match=r"takes a mask, which ours does not.*use attention auto instead of 'sdpa'"):
         fitted(loaded, random_model({"model_type": "doge", **SMALL}), "sdpa")
     assert get_backend(fitted(loaded, random_model({"model_type": "doge", **SMALL})).model) == OWN
 
@@ -287,26 +283,15 @@ def test_the_models_own_windows_are_as_before_after_the_check(loaded: Load) -> N
     ids=["llama", "chunks", "stretched rotary embedding"],
 )  # fmt: skip
 def test_a_context_ends_where_rows_would_no_longer_be_alone(
-    changes: dict[str, Any],
-    length: int,
-    tokenizer: PreTrainedTokenizerFast,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any], length: int, save_model: SaveModel
 ) -> None:
-    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
-    random_model({"model_type": "llama", **SMALL, **changes}).save_pretrained(tmp_path / "tiny")
-    tokenizer.save_pretrained(tmp_path / "tiny")
-    assert loading.load(str(tmp_path / "tiny"), "float32", "cpu").context_length == length
+    folder = save_model(random_model({"model_type": "llama", **SMALL, **changes}))
+    assert loading.load(folder, "float32", "cpu").context_length == length
 
 
-def test_a_model_with_its_own_attention_loads_and_decodes(
-    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
-    random_model({**ROW_BY_ROW["codegen"], "vocab_size": 260}).save_pretrained(tmp_path / "tiny")
-    tokenizer.save_pretrained(tmp_path / "tiny")
-    news: list[str] = []
-    engine = Engine.load(EngineConfig(str(tmp_path / "tiny"), dtype="float32", device="cpu"), news.append)
+def test_a_model_with_its_own_attention_loads_and_decodes(save_model: SaveModel) -> None:
+    folder, news = save_model(random_model({**ROW_BY_ROW["codegen"], "vocab_size": 260})), list[str]()
+    engine = Engine.load(EngineConfig(folder, dtype="float32", device="cpu"), news.append)
     assert news[-1] == "tiny: runs one row after the other, more slowly (its attention cannot be exchanged)"
     completion = engine.generate(Request(PROMPTS[0], n=4, max_new_tokens=6))
     assert all(sample.token_ids for sample in completion.samples)

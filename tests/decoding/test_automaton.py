@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.drafters.automaton import ROOT, SuffixAutomaton
+from decoding.drafters.lookup import ROOT, SuffixAutomaton
 
 Steps = list[tuple[int, int, bool]]
 # Each step adds a token to one of the texts, or first copies that text: (which, token, whether to copy).

@@ -8,14 +8,15 @@ import pytest
 import torch
 
 from decoding.acceptance.registry import make_rule
-from decoding.attention.block_drafts import BlockSampler
 from decoding.attention.block_runner import BlockRunner
+from decoding.attention.drafting import BlockSampler
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from decoding.state.proposal import Proposal
+from decoding.state.row import DraftRequest
 from tests.thorough import thorough
 
 TEXTS = [list(range(40, 60)), list(range(20, 27))]
@@ -31,12 +32,12 @@ def drafting(target: LoadedModel, head: LoadedHead, max_tokens: tuple[int, int] 
     drafts = BlockSampler(BlockRunner(head, runner), make_rule("maximal"))
     for slot, (text, capacity) in enumerate(zip(TEXTS, max_tokens, strict=True)):
         runner.start(slot, text[:-1], capacity).finish(slot)
-        drafts.start(slot, text, None).finish(slot)
+        drafts.runner.start(slot, text, None).finish(slot)
     return drafts
 
 
 def draft(drafts: BlockSampler, lengths: list[int], seed: int = 0) -> Proposal:
-    return drafts.draft([text[-1] for text in TEXTS], lengths, [seed, seed + 1], [WARM, WARM])
+    return drafts.draft([text[-1] for text in TEXTS], DraftRequest(lengths, [seed, seed + 1], [WARM, WARM]))
 
 
 def test_rows_draft_as_alone_whatever_others_do(target: LoadedModel, head: LoadedHead) -> None:

@@ -19,7 +19,7 @@ from decoding.memory import store
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Completion, Request, RequestError, SamplingParams
-from tests.decoding.conftest import DRAFT
+from tests.decoding.conftest import DRAFT, texts
 from tests.thorough import thorough
 
 MakeEngine = Callable[..., Engine]
@@ -33,11 +33,6 @@ def asked(prompt: str = SHORT, **changes: Any) -> Request:
 
 
 WANTED = [asked(), asked(LONG, seed=1), asked(seed=2)]
-
-
-def texts(outcome: Completion | RequestError) -> list[list[int]]:
-    assert isinstance(outcome, Completion), outcome
-    return [sample.token_ids for sample in outcome.samples]
 
 
 def in_both_ways(made: Engine, wanted: Sequence[Request] = WANTED) -> Iterator[dict[int, Completion | RequestError]]:

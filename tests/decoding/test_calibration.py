@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoding.checks import calibration
+from decoding.checks import measurements
 from decoding.request import Request, SamplingParams
 from tests.thorough import thorough
 
@@ -63,10 +63,10 @@ def test_a_crowded_machine_gets_fewer_runs(monkeypatch):
     def verify(n_tokens: int) -> None:
         now[0] += 10.0
 
-    monkeypatch.setattr(calibration.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(measurements.time, "perf_counter", lambda: now[0])
     for made in ("zeros", "ones"):
-        monkeypatch.setattr(calibration.torch, made, lambda *size, **options: _Slow(now))
-    found = calibration.calibrate(verify, torch.device("cpu"), torch.float32)
+        monkeypatch.setattr(measurements.torch, made, lambda *size, **options: _Slow(now))
+    found = measurements.calibrate(verify, torch.device("cpu"), torch.float32)
     assert now[0] == 60.0  # two runs each: one that allocates, one that counts
     assert found.verify_s == 10.0
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.costs.timer import CostEstimator
+from decoding.costs import CostEstimator
 from decoding.state.clock import Clock
 
 

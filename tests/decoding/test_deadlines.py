@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,41 +9,15 @@ from typing import Any
 import pytest
 
 from decoding.attention.block_runner import BlockRunner
-from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.request import Completion, Request, RequestError, SamplingParams
+from tests.decoding.conftest import FORWARD_S, TOKEN_S, Machine
 from tests.thorough import thorough
 
 LONG = "x = 1\n" * 80  # 480 tokens: 1.2 s of prefill, and half a piece
 SHORT = "def add(a, b):"
-TOKEN_S, FORWARD_S = 0.0022, 0.02
 PIECE_S = FORWARD_S + 64 * TOKEN_S
 PREFILL_S = 8 * FORWARD_S + (len(LONG) - 1) * TOKEN_S
-
-
-class Machine:
-    """Forwards take `slowness` times what they are priced at; nothing else takes time."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.slowness = 1.0
-
-    def spend(self, n_tokens: int) -> None:
-        self.now += self.slowness * (FORWARD_S + n_tokens * TOKEN_S)
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    simulated, forward = Machine(), ModelRunner.forward
-
-    def priced(runner: ModelRunner, tokens: Sequence[Sequence[int]], **options: Any) -> Any:
-        simulated.spend(sum(map(len, tokens)))
-        return forward(runner, tokens, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(time, "perf_counter", lambda: simulated.now)
-        patch.setattr(ModelRunner, "forward", priced)
-        yield simulated
 
 
 @pytest.fixture

@@ -131,13 +131,6 @@ def test_what_is_not_a_configuration_is_refused(content: bytes, tmp_path: Path) 
     assert "config.json" in sentence
 
 
-def test_a_head_of_the_kind_before_is_named_with_the_remedy(tmp_path: Path) -> None:
-    published(a_head(**ADDITIONS), tmp_path, {**CONFIG, "architectures": ["LlamaForCausalLMEagle3"]})
-    assert read_or_refuse(tmp_path) == (
-        "this is an EAGLE-3 head, which is no longer supported: train a drafter, or import a DFlash head."
-    )
-
-
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the tensors of the head in a folder."""
     weights = load_file(folder / "model.safetensors")

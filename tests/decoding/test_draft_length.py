@@ -6,17 +6,13 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import Draw
 from decoding.config import EngineConfig
-from decoding.costs.rounds import RoundCost
-from decoding.costs.verify import VerifyCost
+from decoding.costs import RoundCost, VerifyCost
 from decoding.draft_length.goodput import AcceptanceModel
 from decoding.draft_length.policies import LONG_MATCH, BassLength, DraftLengthPolicy, FixedLength, GoodputLength
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import RequestError
-from decoding.state.proposal import MODEL_EVIDENCE, ON_DEVICE, Evidence, Match, Proposal
-
-
-def matches(length: int, n: int) -> Evidence:
-    return [Match(length + i, 1.0) for i in range(n)]
+from decoding.state.proposal import MODEL_EVIDENCE, ON_DEVICE, Evidence, Proposal
+from tests.decoding.test_goodput import matches
 
 
 def observe(
@@ -99,14 +95,6 @@ def goodput(slope: float, *, looks_up: bool = True) -> GoodputLength:
     return GoodputLength(AcceptanceModel(), cost, looks_up=looks_up)
 
 
-def test_goodput_drafts_as_far_as_it_may_where_drafts_are_free_and_verifies_what_pays() -> None:
-    free, dear = goodput(0.0), goodput(1.0)
-    assert free.choose_limit(2, 2) == dear.choose_limit(2, 2) == MAX_DRAFT_LENGTH
-    found = Proposal([[1] * 6, [2] * 3], [matches(6, 6), matches(1, 3)])
-    assert free.choose_verify_lengths(found, [1, 1]) == [6, 3]
-    assert dear.choose_verify_lengths(found, [1, 1]) == [0, 0]
-
-
 def test_goodput_learns_from_accepted_tokens() -> None:
     policy = goodput(0.2)
     found = Proposal([[1] * 6], [matches(3, 6)])
@@ -116,18 +104,6 @@ def test_goodput_learns_from_accepted_tokens() -> None:
     for _ in range(300):
         observe(policy, 0, drafted=6, evidence=matches(3, 6), rest_s=2.2)
     assert policy.choose_verify_lengths(found, [1]) == [0]
-
-
-def test_goodput_learns_that_one_long_draft_makes_every_row_slower() -> None:
-    policy = goodput(0.005)
-    proposal = Proposal([[1] * 8, *[[]] * 7], [matches(8, 8), *[()] * 7])
-    assert policy.choose_verify_lengths(proposal, [1] * 8)[0] == 8
-    for longest in (1, 4, 8) * 20:
-        seconds = 1.0 + 0.05 * 8 * longest  # attention pads all rows to the longest
-        drafts = Proposal([[7] * (longest - 1), *[[]] * 7], [MODEL_EVIDENCE] * 8)
-        policy.observe(drafts, [[Draw(0, (7,), (0.0,))]] * 8)
-        policy._cost.observe(8, 8 + longest - 1, longest, seconds)
-    assert policy.choose_verify_lengths(proposal, [1] * 8)[0] <= 4
 
 
 def test_goodput_gives_a_draft_model_fewer_steps_the_dearer_they_are() -> None:

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from decoding.acceptance.coupled import CoupledRule
-from decoding.acceptance.draws import accept_drafts, build_draws
-from decoding.acceptance.rule import NO_TOKEN, Positions
+from decoding.acceptance.rule import Positions, accept_drafts, build_draws
 from decoding.acceptance.sampling import to_distributions
 from decoding.request import SamplingParams
+from kernels.rows import NO_TOKEN
 
 
 @pytest.mark.parametrize("scores_kept_only", [True, False])

@@ -10,14 +10,13 @@ from itertools import product
 import pytest
 import torch
 
-from decoding.attention.backends import NAMES
 from decoding.attention.prefill import PREFILL_CHUNK
 from decoding.drafters.lookup import LookupDrafter
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Request, RequestError, SamplingParams, Update
 from decoding.state.proposal import Match, Proposal
-from tests.decoding.conftest import drafters
+from tests.decoding.conftest import drafters, with_own_attention
 from tests.thorough import quick_first, thorough
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"
@@ -82,11 +81,8 @@ def test_greedy_is_the_same_under_the_maximal_rule(engine: MakeEngine, plain_tok
 def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: LoadedModel) -> None:
     ours = tokens_of(engine(drafter="./draft"), request(temperature=0.0, n=1))[0]
     ids = torch.tensor([target.tokenizer(PROMPT)["input_ids"]], device=target.device)
-    target.model.set_attn_implementation("eager")
-    try:
-        theirs = target.model.generate(ids, max_new_tokens=32, do_sample=False, eos_token_id=256, pad_token_id=0)
-    finally:
-        target.model.set_attn_implementation(NAMES["sdpa"])
+    with with_own_attention(target) as model:
+        theirs = model.generate(ids, max_new_tokens=32, do_sample=False, eos_token_id=256, pad_token_id=0)
     assert ours == [t for t in theirs[0, ids.shape[1] :].tolist() if t != 256]
 
 
@@ -95,11 +91,8 @@ def test_a_prompt_prefilled_in_chunks_is_what_transformers_reads(engine: MakeEng
     ids = torch.tensor([target.tokenizer(prompt)["input_ids"]], device=target.device)
     # Beyond the 512 keys that PyTorch's attention sums in one block, and many pieces.
     assert ids.shape[1] > 512 > 6 * PREFILL_CHUNK["cpu"]
-    target.model.set_attn_implementation("eager")
-    try:
-        theirs = target.model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=256, pad_token_id=0)
-    finally:
-        target.model.set_attn_implementation(NAMES["sdpa"])
+    with with_own_attention(target) as model:
+        theirs = model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=256, pad_token_id=0)
     expected = [t for t in theirs[0, ids.shape[1] :].tolist() if t != EOS]
     for drafter in ("none", "./draft"):
         wanted = request(prompt=prompt, temperature=0.0, n=1, max_new_tokens=12)
@@ -193,13 +186,9 @@ def test_a_stop_string_inside_an_accepted_block_cuts_the_block(engine: MakeEngin
 def test_logprobs_are_the_targets_own_at_temperature_one(engine: MakeEngine, target: LoadedModel) -> None:
     sample = engine(drafter="./draft").generate(request(n=1, temperature=0.2)).samples[0]
     prompt = target.tokenizer(PROMPT)["input_ids"]
-    target.model.set_attn_implementation("eager")
-    try:
-        with torch.inference_mode():
-            ids = torch.tensor([prompt + sample.token_ids], device=target.device)
-            logits = target.model(ids).logits[0, len(prompt) - 1 : -1].cpu()
-    finally:
-        target.model.set_attn_implementation(NAMES["sdpa"])
+    with with_own_attention(target) as model, torch.inference_mode():
+        ids = torch.tensor([prompt + sample.token_ids], device=target.device)
+        logits = model(ids).logits[0, len(prompt) - 1 : -1].cpu()
     expected = logits[:, : target.vocab_size].log_softmax(1).gather(1, torch.tensor(sample.token_ids)[:, None])[:, 0]
     assert torch.allclose(torch.tensor(sample.logprobs), expected, atol=1e-4)
 

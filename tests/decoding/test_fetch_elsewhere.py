@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from decoding.models import fetch
-from decoding.models.errors import ConversionError
+from decoding.models.errors import ModelError
 from tests.decoding.model_files import put_gguf, put_model, sha256
 from tests.thorough import thorough
 
@@ -64,7 +64,7 @@ def test_two_processes_at_once_convert_a_gguf_file_once(cache: Path, tmp_path: P
 def test_a_file_that_is_no_gguf_is_refused_in_a_sentence(cache: Path, tmp_path: Path, content: bytes) -> None:
     mine = tmp_path / "broken.gguf"
     mine.write_bytes(content)
-    with pytest.raises(ConversionError, match=r"broken.gguf cannot be converted \(.+\)"):
+    with pytest.raises(ModelError, match=r"broken.gguf cannot be converted \(.+\)"):
         fetch.ensure(str(mine))
     assert not list((cache / "models").glob("*"))
 

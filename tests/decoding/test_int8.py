@@ -21,7 +21,6 @@ from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import int8 as int8_module
-from decoding.models import onnx_graph
 from decoding.models.errors import ModelError
 from decoding.models.fusion import FusedPart, fuse
 from decoding.models.int8 import Int8Linear, quantize
@@ -198,21 +197,21 @@ def test_a_cpu_whose_products_overflow_is_refused(monkeypatch):
 @pytest.mark.parametrize("has_vnni", [True, False])
 def test_weights_are_unsigned_only_on_a_cpu_whose_products_of_bytes_overflow(monkeypatch, has_vnni):
     """Elsewhere they would lose the CPU's own instructions for such products."""
-    seen, session = [], onnx_graph.onnxruntime.InferenceSession
+    seen, session = [], int8_module.onnxruntime.InferenceSession
 
     def made(model, options, **rest):
         seen.append(options)
         return session(model, options, **rest)
 
-    monkeypatch.setattr(onnx_graph.onnxruntime, "InferenceSession", made)
-    monkeypatch.setattr(onnx_graph, "cpu_multiplies_bytes", lambda: has_vnni)
+    monkeypatch.setattr(int8_module.onnxruntime, "InferenceSession", made)
+    monkeypatch.setattr(int8_module, "cpu_multiplies_bytes", lambda: has_vnni)
     Int8Linear(nn.Linear(32, 32))
     (options,) = seen
     if has_vnni:
         with pytest.raises(RuntimeError):
-            options.get_session_config_entry(onnx_graph.PRECISION_OPTION)
+            options.get_session_config_entry(int8_module.PRECISION_OPTION)
     else:
-        assert options.get_session_config_entry(onnx_graph.PRECISION_OPTION) == "1"
+        assert options.get_session_config_entry(int8_module.PRECISION_OPTION) == "1"
 
 
 class Observed(TorchDispatchMode):
@@ -249,7 +248,7 @@ import numpy as np
 import torch
 from torch import nn
 from decoding.models import int8
-from decoding.models.onnx_graph import FLOAT, UINT8, Graph
+from decoding.models.int8 import FLOAT, UINT8, Graph
 
 torch.set_num_threads(2)
 graph = Graph(x=(FLOAT, ["N", 512]), zero_points=(UINT8, ["N"]))

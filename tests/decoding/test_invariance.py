@@ -15,7 +15,7 @@ from decoding.attention.backends import NAMES
 from decoding.attention.runner import ModelRunner
 from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig
-from decoding.costs.rounds import RoundCost
+from decoding.costs import RoundCost
 from decoding.engine import Engine
 from decoding.memory.layout import round_up_slots
 from decoding.models.loaded import LoadedModel

@@ -19,10 +19,8 @@ from decoding.acceptance.coupled import CoupledRule
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.maximal import MaximalRule
 from decoding.acceptance.registry import RULES
-from decoding.acceptance.rule import NO_TOKEN
 from decoding.acceptance.sampling import to_distribution
 from decoding.attention import drafting
-from decoding.attention.backends import NAMES
 from decoding.attention.block_runner import BlockRunner
 from decoding.config import EngineConfig
 from decoding.drafters import registry
@@ -32,7 +30,8 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord, prepare_head
 from decoding.request import Request, SamplingParams
 from decoding.training.initial import build_head
-from tests.decoding.conftest import GRAPHS_ATTENTION, disturbed, draw_as_graphs
+from kernels.rows import NO_TOKEN
+from tests.decoding.conftest import GRAPHS_ATTENTION, disturbed, draw_as_graphs, with_own_attention
 from tests.thorough import quick_first
 
 pytestmark = pytest.mark.slow
@@ -106,11 +105,9 @@ def law(target: LoadedModel, sampling: SamplingParams) -> torch.Tensor:
     prompt = target.tokenizer(PROMPT)["input_ids"]
     assert max(prompt) < V
     texts = torch.tensor(list(product(range(V), repeat=N_TOKENS)))
-    target.model.set_attn_implementation("eager")
-    with torch.inference_mode():
+    with with_own_attention(target) as model, torch.inference_mode():
         ids = torch.cat([torch.tensor(prompt).expand(len(texts), -1), texts], dim=1).to(target.device)
-        logits = target.model(ids).logits[..., :V].cpu()
-    target.model.set_attn_implementation(NAMES["sdpa"])
+        logits = model(ids).logits[..., :V].cpu()
     joint = torch.ones(len(texts), dtype=torch.float64)
     for i in range(N_TOKENS):
         here = to_distribution(logits[:, len(prompt) - 1 + i], sampling)

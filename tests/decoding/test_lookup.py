@@ -2,9 +2,7 @@
 
 import pytest
 
-from decoding.drafters.answers import AnswerIndex
-from decoding.drafters.automaton import SuffixAutomaton
-from decoding.drafters.lookup import LookupDrafter, NgramDrafter, SiblingDrafter
+from decoding.drafters.lookup import AnswerIndex, LookupDrafter, NgramDrafter, SiblingDrafter, SuffixAutomaton
 from decoding.request import Request
 from decoding.state.clock import Clock
 from decoding.state.proposal import Match

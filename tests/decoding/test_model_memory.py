@@ -10,20 +10,16 @@ import psutil
 import pytest
 import torch
 from torch import nn
-from transformers import PreTrainedTokenizerFast
 
-from decoding.models import device_memory, memory
+from decoding.models import device, memory
 from decoding.models.loaded import ModelSpec
 from decoding.models.packing import prepack
-from tests.decoding.conftest import tiny_qwen2
+from tests.decoding.conftest import SaveModel, tiny_qwen2
 
 
 @pytest.fixture
-def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
-    tiny_qwen2().save_pretrained(tmp_path / "tiny")
-    tokenizer.save_pretrained(tmp_path / "tiny")
-    return str(tmp_path / "tiny")
+def folder(save_model: SaveModel) -> str:
+    return save_model(tiny_qwen2())
 
 
 def tied() -> nn.ModuleDict:
@@ -56,9 +52,9 @@ def test_the_expected_size_is_that_of_the_parameters_in_their_format(folder: str
 def test_what_is_available_ends_at_the_container_s_limit(
     limit: str, holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_memory, "_CGROUP_LIMITS", (tmp_path / "memory.max", tmp_path / "nothing"))
+    monkeypatch.setattr(device, "_CGROUP_LIMITS", (tmp_path / "memory.max", tmp_path / "nothing"))
     (tmp_path / "memory.max").write_text(limit)
-    found = device_memory.measure_available_bytes("cpu")
+    found = device.measure_available_bytes("cpu")
     assert (found == 1_000_000) is holds
     assert 0 < found <= psutil.virtual_memory().total + psutil.Process().memory_info().rss
 
@@ -67,9 +63,9 @@ def test_what_is_available_ends_at_the_container_s_limit(
 def test_an_allocation_that_fails_is_known_as_such(allocate: Callable[[], object]) -> None:
     with pytest.raises((RuntimeError, MemoryError)) as raised:
         allocate()
-    assert device_memory.is_out_of_memory(raised.value)
-    assert device_memory.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
-    assert not device_memory.is_out_of_memory(RuntimeError("shapes cannot be multiplied"))
+    assert device.is_out_of_memory(raised.value)
+    assert device.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert not device.is_out_of_memory(RuntimeError("shapes cannot be multiplied"))
 
 
 def test_releasing_frees_what_only_refers_to_itself() -> None:
@@ -77,7 +73,7 @@ def test_releasing_frees_what_only_refers_to_itself() -> None:
     net.itself = [net]
     gone = weakref.ref(net)
     del net
-    device_memory.release_unused()
+    device.release_unused()
     assert gone() is None
 
 
@@ -89,4 +85,4 @@ def test_what_graphs_hold_in_their_own_pools_is_not_free(monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (400, 900))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
-    assert device_memory.count_free_bytes(torch.device("cuda")) == 430
+    assert device.count_free_bytes(torch.device("cuda")) == 430

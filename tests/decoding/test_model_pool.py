@@ -7,13 +7,11 @@ import itertools
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from decoding import prepare
 from decoding.checks import measurements
@@ -22,25 +20,13 @@ from decoding.engine import Engine
 from decoding.models import loading, packing
 from decoding.models.errors import NoMemoryError
 from decoding.request import Completion, Request, SamplingParams
-from tests.decoding.conftest import disturbed, skip_where_products_depend_on_the_batch, tiny_qwen2
+from tests.decoding.conftest import SaveModel, disturbed, skip_where_products_depend_on_the_batch, tiny_qwen2
 
 pytestmark = pytest.mark.slow
 
 PROMPTS = ("def add(a, b):\n    return a + b\n" * 2, "x = 1\n" * 9, "print(2)\n" * 5)
 ONCE = ("load", "select_attention", "prepack", "is_batch_invariant", "measure_verify_cost")
 """What `decoding.prepare` or `decoding.checks.measurements` does once for each model, by the name it is called by."""
-
-
-@pytest.fixture
-def save(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
-
-    def save(model: PreTrainedModel, name: str = "target") -> str:
-        model.save_pretrained(tmp_path / name)
-        tokenizer.save_pretrained(tmp_path / name)
-        return str(tmp_path / name)
-
-    return save
 
 
 @pytest.fixture
@@ -88,9 +74,9 @@ def taking_turns(iterators: list[Iterator[tuple[int, Completion]]]) -> list[list
 
 
 @pytest.mark.thorough
-def test_engines_that_share_a_target_write_what_each_writes_alone(save: Callable[..., str]) -> None:
+def test_engines_that_share_a_target_write_what_each_writes_alone(save_model: SaveModel) -> None:
     skip_where_products_depend_on_the_batch(torch.float32)
-    target, draft = save(tiny_qwen2()), save(disturbed(tiny_qwen2(), 0.05), "draft")
+    target, draft = save_model(tiny_qwen2()), save_model(disturbed(tiny_qwen2(), 0.05), name="draft")
     alone = []
     for config in configs(target, draft):
         made = Engine.load(config)
@@ -104,16 +90,16 @@ def test_engines_that_share_a_target_write_what_each_writes_alone(save: Callable
     assert [texts(outcomes) for outcomes in found] == alone
 
 
-def test_a_model_is_loaded_checked_prepacked_and_measured_once(save: Callable[..., str], calls: Counter[str]) -> None:
-    target, draft = save(tiny_qwen2()), save(disturbed(tiny_qwen2(), 0.05), "draft")
+def test_a_model_is_loaded_checked_prepacked_and_measured_once(save_model: SaveModel, calls: Counter[str]) -> None:
+    target, draft = save_model(tiny_qwen2()), save_model(disturbed(tiny_qwen2(), 0.05), name="draft")
     together = [Engine.load(config) for config in configs(target, draft)]
     for made in together:
         made.get_provenance()
     assert calls == {"load": 2, "select_attention": 2, "prepack": 2, "is_batch_invariant": 1, "measure_verify_cost": 1}
 
 
-def test_what_an_engine_learns_of_its_rounds_stays_its_own(save: Callable[..., str]) -> None:
-    target, draft = save(tiny_qwen2()), save(disturbed(tiny_qwen2(), 0.05), "draft")
+def test_what_an_engine_learns_of_its_rounds_stays_its_own(save_model: SaveModel) -> None:
+    target, draft = save_model(tiny_qwen2()), save_model(disturbed(tiny_qwen2(), 0.05), name="draft")
     _, one, _, other = (Engine.load(config) for config in configs(target, draft))
     assert one.costs.round_cost is not other.costs.round_cost
     assert one.costs.round_cost.verify is other.costs.round_cost.verify
@@ -123,8 +109,8 @@ def test_what_an_engine_learns_of_its_rounds_stays_its_own(save: Callable[..., s
     assert one._loop.acceptance is not other._loop.acceptance
 
 
-def test_the_last_engine_to_go_frees_the_weights(save: Callable[..., str], calls: Counter[str]) -> None:
-    target, draft = save(tiny_qwen2()), save(disturbed(tiny_qwen2(), 0.05), "draft")
+def test_the_last_engine_to_go_frees_the_weights(save_model: SaveModel, calls: Counter[str]) -> None:
+    target, draft = save_model(tiny_qwen2()), save_model(disturbed(tiny_qwen2(), 0.05), name="draft")
     first, second, _, _ = made = [Engine.load(config) for config in configs(target, draft)]
     first.generate(requests(1)[0])
     weights = weakref.ref(first.target.model)
@@ -140,24 +126,24 @@ def test_the_last_engine_to_go_frees_the_weights(save: Callable[..., str], calls
 
 
 @pytest.mark.parametrize("changes", [{"dtype": "bfloat16"}, {"attention": "reference"}])
-def test_other_formats_and_attentions_do_not_share(save: Callable[..., str], changes: dict[str, str]) -> None:
-    target = save(tiny_qwen2())
+def test_other_formats_and_attentions_do_not_share(save_model: SaveModel, changes: dict[str, str]) -> None:
+    target = save_model(tiny_qwen2())
     plain = Engine.load(EngineConfig(target, dtype="float32", device="cpu"))
     other = Engine.load(EngineConfig(target, **{"dtype": "float32", "device": "cpu", **changes}))
     assert other.target is not plain.target
 
 
-def test_files_that_changed_are_loaded_although_the_old_model_is_in_use(save: Callable[..., str]) -> None:
-    config = EngineConfig(save(tiny_qwen2()), drafter="none", dtype="float32", device="cpu")
+def test_files_that_changed_are_loaded_although_the_old_model_is_in_use(save_model: SaveModel) -> None:
+    config = EngineConfig(save_model(tiny_qwen2()), drafter="none", dtype="float32", device="cpu")
     old = Engine.load(config)
-    save(tiny_qwen2(seed=5))
+    save_model(tiny_qwen2(seed=5))
     new = Engine.load(config)
     assert new.target is not old.target
     assert new.target.sha256 != old.target.sha256
 
 
-def test_a_model_that_drafts_for_itself_is_in_memory_once(save: Callable[..., str]) -> None:
-    target = save(tiny_qwen2())
+def test_a_model_that_drafts_for_itself_is_in_memory_once(save_model: SaveModel) -> None:
+    target = save_model(tiny_qwen2())
     made = Engine.load(EngineConfig(target, drafter=target, draft_length="fixed:4", dtype="float32", device="cpu"))
     assert made.draft is made.target
     done = made.generate(Request(PROMPTS[0], sampling=SamplingParams(0.0), max_new_tokens=20))
@@ -165,8 +151,8 @@ def test_a_model_that_drafts_for_itself_is_in_memory_once(save: Callable[..., st
     assert len(made.count_memory()) == 2
 
 
-def test_memory_counts_shared_weights_under_one_key(save: Callable[..., str]) -> None:
-    target, draft = save(tiny_qwen2()), save(disturbed(tiny_qwen2(), 0.05), "draft")
+def test_memory_counts_shared_weights_under_one_key(save_model: SaveModel) -> None:
+    target, draft = save_model(tiny_qwen2()), save_model(disturbed(tiny_qwen2(), 0.05), name="draft")
     together = [Engine.load(config) for config in configs(target, draft)]
     parts = [made.count_memory() for made in together]
     for config, each in zip(configs(target, draft), parts, strict=True):
@@ -185,14 +171,14 @@ def test_memory_counts_shared_weights_under_one_key(save: Callable[..., str]) ->
 )
 @pytest.mark.parametrize("where", ["weights", "warm-up"])
 def test_memory_that_runs_out_while_loading_is_told_from_other_faults(
-    error: BaseException, where: str, save: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    error: BaseException, where: str, save_model: SaveModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = save(tiny_qwen2())
+    target = save_model(tiny_qwen2())
     fail = Mock(side_effect=error)
     if where == "weights":
         monkeypatch.setattr(loading.transformers.AutoModelForCausalLM, "from_pretrained", fail)
     else:
         monkeypatch.setattr(Engine, "warm_up", fail)
-    with pytest.raises(NoMemoryError, match=r"target cannot be loaded, because memory has run out: end other"):
+    with pytest.raises(NoMemoryError, match=r"tiny cannot be loaded, because memory has run out: end other"):
         Engine.load(EngineConfig(target, drafter="none", dtype="float32", device="cpu"))
     assert fail.called

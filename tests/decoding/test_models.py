@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,8 @@ from transformers import (
 )
 
 from decoding.models import device, fetch, infilling, loading
-from decoding.models.errors import ModelError, NotCausalError, TokenizerMismatchError
+from decoding.models.errors import ModelError
+from tests.decoding.conftest import SaveModel
 
 FIM = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
 SHAPE: dict[str, Any] = {
@@ -38,12 +38,6 @@ SHAPE: dict[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 96,
 }
-Save = Callable[..., str]
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def byte_tokenizer(*added: str, eos: str = "<|endoftext|>", order: int = 1) -> PreTrainedTokenizerFast:
@@ -55,19 +49,6 @@ def byte_tokenizer(*added: str, eos: str = "<|endoftext|>", order: int = 1) -> P
     return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token=eos)
 
 
-@pytest.fixture
-def save(tmp_path: Path) -> Save:
-    """Writes a model and its tokenizer into a folder; returns the folder as a reference."""
-
-    def write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast | None, name: str = "tiny") -> str:
-        model.save_pretrained(tmp_path / name)
-        if tokenizer:
-            tokenizer.save_pretrained(tmp_path / name)
-        return str(tmp_path / name)
-
-    return write
-
-
 def tiny(kind: type[PreTrainedModel] = Qwen2ForCausalLM, vocab_size: int = 300, **settings: Any) -> PreTrainedModel:
     torch.manual_seed(0)
     configs: dict[Any, type[PreTrainedConfig]] = {Qwen2ForCausalLM: Qwen2Config, LlamaForCausalLM: LlamaConfig}
@@ -75,10 +56,10 @@ def tiny(kind: type[PreTrainedModel] = Qwen2ForCausalLM, vocab_size: int = 300, 
 
 
 @pytest.mark.parametrize("kind", [Qwen2ForCausalLM, LlamaForCausalLM])
-def test_a_loaded_model_is_the_saved_one_ready_to_decode(save: Save, kind: type[PreTrainedModel]) -> None:
+def test_a_loaded_model_is_the_saved_one_ready_to_decode(save_model: SaveModel, kind: type[PreTrainedModel]) -> None:
     saved = tiny(kind)
     news: list[str] = []
-    loaded = loading.load(save(saved, byte_tokenizer()), "float32", "cpu", news.append)
+    loaded = loading.load(save_model(saved, byte_tokenizer()), "float32", "cpu", news.append)
     ids = loaded.tokenizer("def f():", return_tensors="pt").input_ids
     with torch.inference_mode():
         assert torch.equal(loaded.model(ids).logits, saved.eval()(ids).logits)
@@ -96,29 +77,29 @@ def test_a_loaded_model_is_the_saved_one_ready_to_decode(save: Save, kind: type[
     assert news[-1] == "tiny: loading into memory (cpu, float32)"
 
 
-def test_tied_weights_are_counted_once(save: Save) -> None:
-    loaded = loading.load(save(tiny(tie_word_embeddings=True), byte_tokenizer()), "bfloat16", "cpu")
+def test_tied_weights_are_counted_once(save_model: SaveModel) -> None:
+    loaded = loading.load(save_model(tiny(tie_word_embeddings=True), byte_tokenizer()), "bfloat16", "cpu")
     untied = tiny(tie_word_embeddings=False).num_parameters()
     assert loaded.n_parameters == untied - 300 * SHAPE["hidden_size"]
     assert loaded.n_weight_bytes == 2 * loaded.n_parameters + sum(buffer.nbytes for buffer in loaded.model.buffers())
 
 
-def test_padding_rows_of_the_vocabulary_are_no_tokens(save: Save) -> None:
-    loaded = loading.load(save(tiny(vocab_size=512), byte_tokenizer()), "float32", "cpu")
+def test_padding_rows_of_the_vocabulary_are_no_tokens(save_model: SaveModel) -> None:
+    loaded = loading.load(save_model(tiny(vocab_size=512), byte_tokenizer()), "float32", "cpu")
     assert loaded.vocab_size == 257
 
 
-def test_every_token_that_ends_an_answer_is_found(save: Save) -> None:
+def test_every_token_that_ends_an_answer_is_found(save_model: SaveModel) -> None:
     model, tokenizer = tiny(), byte_tokenizer("<|im_start|>", "<|im_end|>")
     model.generation_config.eos_token_id = [7, 256]
     model.config.eos_token_id = 8
-    loaded = loading.load(save(model, tokenizer), "float32", "cpu")
+    loaded = loading.load(save_model(model, tokenizer), "float32", "cpu")
     assert loaded.eos_token_ids == (7, 8, 256, 258)  # generation config, config, tokenizer, <|im_end|>
 
 
-def test_infilling_markers_are_known_only_where_all_three_exist(save: Save) -> None:
-    some = loading.load(save(tiny(), byte_tokenizer(*FIM[:2]), "some"), "float32", "cpu")
-    every = loading.load(save(tiny(), byte_tokenizer(*FIM), "every"), "float32", "cpu")
+def test_infilling_markers_are_known_only_where_all_three_exist(save_model: SaveModel) -> None:
+    some = loading.load(save_model(tiny(), byte_tokenizer(*FIM[:2]), "some"), "float32", "cpu")
+    every = loading.load(save_model(tiny(), byte_tokenizer(*FIM), "every"), "float32", "cpu")
     assert some.infill_format is None
     assert every.infill_format == infilling.FORMATS[0]
     assert [infilling.may_have_markers(loaded.folder) for loaded in (some, every)] == [False, True]
@@ -135,40 +116,49 @@ def test_markers_are_found_in_the_files_however_json_writes_them(escape: bool, t
     assert not infilling.may_have_markers(tmp_path)
 
 
-def test_a_chat_template_is_noticed(save: Save) -> None:
+def test_a_chat_template_is_noticed(save_model: SaveModel) -> None:
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = "{{ messages[0]['content'] }}"
-    assert loading.load(save(tiny(), tokenizer), "float32", "cpu").has_chat_template
+    assert loading.load(save_model(tiny(), tokenizer), "float32", "cpu").has_chat_template
 
 
 # Refusals
 
 
-def test_an_encoder_decoder_is_refused(save: Save) -> None:
+def test_an_encoder_decoder_is_refused(save_model: SaveModel) -> None:
     model = T5ForConditionalGeneration(T5Config(vocab_size=300, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2))
-    with pytest.raises(NotCausalError, match=r"tiny is an encoder-decoder model \(t5\)"):
-        loading.load(save(model, byte_tokenizer()))
+    with pytest.raises(ModelError, match=r"tiny is an encoder-decoder model \(t5\)"):
+        loading.load(save_model(model, byte_tokenizer()))
 
 
-def test_an_encoder_is_refused(save: Save, tmp_path: Path) -> None:
+def test_an_encoder_is_refused(save_model: SaveModel, tmp_path: Path) -> None:
     config = BertConfig(
         vocab_size=300, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
     )
-    ref = save(BertLMHeadModel(config), byte_tokenizer())
+    ref = save_model(BertLMHeadModel(config), byte_tokenizer())
     change_config(tmp_path / "tiny", architectures=["BertForMaskedLM"])
-    with pytest.raises(NotCausalError, match=r"not a causal language model \(it is BertForMaskedLM\)"):
+    with pytest.raises(ModelError, match=r"not a causal language model \(it is BertForMaskedLM\)"):
         loading.load(ref)
 
 
-def test_a_type_that_transformers_does_not_know_is_refused(save: Save, tmp_path: Path) -> None:
-    ref = save(tiny(), byte_tokenizer())
+def test_code_of_a_repository_never_runs(save_model: SaveModel, tmp_path: Path) -> None:
+    ref, ran = save_model(tiny(), byte_tokenizer()), tmp_path / "ran"
+    (tmp_path / "tiny" / "own.py").write_text(f"from pathlib import Path\nPath({str(ran)!r}).touch()\n")
+    change_config(tmp_path / "tiny", model_type="own", auto_map={"AutoConfig": "own.OwnConfig"})
+    with pytest.raises(ModelError, match="it needs code from its repository, which never runs here"):
+        loading.load(ref)
+    assert not ran.exists()
+
+
+def test_a_type_that_transformers_does_not_know_is_refused(save_model: SaveModel, tmp_path: Path) -> None:
+    ref = save_model(tiny(), byte_tokenizer())
     change_config(tmp_path / "tiny", model_type="from-the-future")
-    with pytest.raises(NotCausalError, match="does not know its type"):
+    with pytest.raises(ModelError, match="does not know its type"):
         loading.load(ref)
 
 
-def test_missing_weights_are_an_error_and_not_random_numbers(save: Save, tmp_path: Path) -> None:
-    ref = save(tiny(tie_word_embeddings=False), byte_tokenizer())
+def test_missing_weights_are_an_error_and_not_random_numbers(save_model: SaveModel, tmp_path: Path) -> None:
+    ref = save_model(tiny(tie_word_embeddings=False), byte_tokenizer())
     weights = load_file(tmp_path / "tiny" / "model.safetensors")
     del weights["model.layers.0.mlp.up_proj.weight"]
     save_file(weights, tmp_path / "tiny" / "model.safetensors", metadata={"format": "pt"})
@@ -176,21 +166,21 @@ def test_missing_weights_are_an_error_and_not_random_numbers(save: Save, tmp_pat
         loading.load(ref)
 
 
-def test_a_folder_without_tokenizer_is_refused(save: Save) -> None:
+def test_a_folder_without_tokenizer_is_refused(save_model: SaveModel) -> None:
     with pytest.raises(ModelError, match="tiny has no tokenizer: put its tokenizer files into"):
-        loading.load(save(tiny(), None))
+        loading.load(save_model(tiny(), None))
 
 
-def test_a_damaged_tokenizer_is_refused(save: Save, tmp_path: Path) -> None:
-    ref = save(tiny(), byte_tokenizer())
+def test_a_damaged_tokenizer_is_refused(save_model: SaveModel, tmp_path: Path) -> None:
+    ref = save_model(tiny(), byte_tokenizer())
     (tmp_path / "tiny" / "tokenizer.json").write_text("{")
     with pytest.raises(ModelError, match="tiny has a tokenizer that cannot be loaded"):
         loading.load(ref)
 
 
-def test_an_unknown_attention_is_refused(save: Save) -> None:
+def test_an_unknown_attention_is_refused(save_model: SaveModel) -> None:
     with pytest.raises(ModelError, match="cannot be loaded"):
-        loading.load(save(tiny(), byte_tokenizer()), "float32", "cpu", attention="no-such-attention")
+        loading.load(save_model(tiny(), byte_tokenizer()), "float32", "cpu", attention="no-such-attention")
 
 
 def change_config(folder: Path, **changes: Any) -> None:
@@ -201,26 +191,26 @@ def change_config(folder: Path, **changes: Any) -> None:
 # Target and draft
 
 
-def test_one_family_padded_to_different_sizes_is_one_tokenizer(save: Save) -> None:
-    target = loading.load(save(tiny(vocab_size=512), byte_tokenizer(), "target"), "float32", "cpu")
+def test_one_family_padded_to_different_sizes_is_one_tokenizer(save_model: SaveModel) -> None:
+    target = loading.load(save_model(tiny(vocab_size=512), byte_tokenizer(), "target"), "float32", "cpu")
     padding = [f"[PAD{i}]" for i in range(257, 300)]
-    draft = loading.load(save(tiny(vocab_size=300), byte_tokenizer(*padding), "draft"), "float32", "cpu")
+    draft = loading.load(save_model(tiny(vocab_size=300), byte_tokenizer(*padding), "draft"), "float32", "cpu")
     assert (target.vocab_size, draft.vocab_size) == (257, 300)
     loading.check_same_tokenizer(target, draft)
     loading.check_same_tokenizer(draft, target)
 
 
-def test_other_tokens_under_the_same_ids_are_refused(save: Save) -> None:
-    target = loading.load(save(tiny(), byte_tokenizer(), "target"), "float32", "cpu")
-    draft = loading.load(save(tiny(), byte_tokenizer(order=-1), "draft"), "float32", "cpu")
-    with pytest.raises(TokenizerMismatchError, match=r"id 0 is '!' in the target and 'Ń' in the draft"):
+def test_other_tokens_under_the_same_ids_are_refused(save_model: SaveModel) -> None:
+    target = loading.load(save_model(tiny(), byte_tokenizer(), "target"), "float32", "cpu")
+    draft = loading.load(save_model(tiny(), byte_tokenizer(order=-1), "draft"), "float32", "cpu")
+    with pytest.raises(ModelError, match=r"id 0 is '!' in the target and 'Ń' in the draft"):
         loading.check_same_tokenizer(target, draft)
 
 
-def test_a_draft_that_cannot_read_all_the_target_writes_is_refused(save: Save) -> None:
-    target = loading.load(save(tiny(), byte_tokenizer("<|im_end|>"), "target"), "float32", "cpu")
-    draft = loading.load(save(tiny(vocab_size=257), byte_tokenizer(), "draft"), "float32", "cpu")
-    with pytest.raises(TokenizerMismatchError, match=r"draft does not know 1 tokens of target, such as '<\|im_end\|>'"):
+def test_a_draft_that_cannot_read_all_the_target_writes_is_refused(save_model: SaveModel) -> None:
+    target = loading.load(save_model(tiny(), byte_tokenizer("<|im_end|>"), "target"), "float32", "cpu")
+    draft = loading.load(save_model(tiny(vocab_size=257), byte_tokenizer(), "draft"), "float32", "cpu")
+    with pytest.raises(ModelError, match=r"draft does not know 1 tokens of target, such as '<\|im_end\|>'"):
         loading.check_same_tokenizer(target, draft)
     loading.check_same_tokenizer(draft, target)
 
@@ -259,8 +249,7 @@ def test_unknown_devices_and_formats_are_named() -> None:
 
 @pytest.mark.slow
 @pytest.mark.model
-def test_a_known_model_answers_sensibly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()  # the user's cache
+def test_a_known_model_answers_sensibly() -> None:
     loaded = loading.load("smollm2-135m", "float32", "cpu")
     assert loaded.n_parameters == 134_515_008
     assert (loaded.context_length, loaded.vocab_size, loaded.has_chat_template) == (8192, 49152, True)

@@ -49,5 +49,4 @@ def test_texts_do_not_depend_on_the_size_of_a_page(
         return texts
 
     expected = decode(64)
-    expected = decode(64)
     assert [size for size in (16, 32, 128) if decode(size) != expected] == []

@@ -204,6 +204,90 @@ TestRowsOfLongPages = RowsOfLongPages.TestCase
 TestRowsOfLongPages.settings = quick
 
 
+def write(cache: RaggedCache, values: list[list[float]]) -> None:
+    """Append one number per token to each row, as keys and values of one head of width 1."""
+    cache.begin([len(row) for row in values])
+    flat = torch.tensor([x for row in values for x in row], dtype=torch.float32).view(1, 1, -1, 1)
+    cache.update(flat, -flat, 0)
+
+
+def row(cache: RaggedCache, r: int) -> list[float]:
+    keys, values = held(cache, r, cache.lens[r]).values()
+    assert torch.equal(keys, -values)
+    return keys[:, 0, 0].tolist()
+
+
+def made(n_rows: int, page_size: int = 4, n_pages: int = 200) -> RaggedCache:
+    return RaggedCache(1, n_rows, PagePool(n_pages, page_size), CPU)
+
+
+def prefilled(n_rows: int, capacity: int = 16) -> RaggedCache:
+    cache = made(n_rows)
+    cache.start(0, capacity)
+    write(cache, [[1, 2, 3]])
+    cache.commit([3])
+    for r in range(1, n_rows):
+        cache.start(r, capacity, 3, source=0)
+    return cache
+
+
+def test_a_row_has_the_pages_of_its_tokens_whatever_the_others_have() -> None:
+    cache = prefilled(3)
+    cache.drop(2)
+    cache.start(1, 500)
+    cache.start(2, 16, 2, source=0)
+    write(cache, [[4], [float(i) for i in range(300)], [6]])
+    cache.commit([1, 300, 1])
+    assert [row(cache, r) for r in range(3)] == [[1, 2, 3, 4], [*map(float, range(300))], [1, 2, 6]]
+    assert [len(cache.list_pages()[r]) for r in range(3)] == [1, 75, 1]
+
+
+def test_rows_of_one_prompt_share_its_pages_and_copy_the_one_they_write_to() -> None:
+    cache = made(3)
+    cache.start(0, 30)
+    write(cache, [[1, 2, 3, 4, 5, 6]])
+    cache.commit([6])
+    for r in (1, 2):
+        cache.start(r, 30, 6, source=0)
+    assert cache.pool.n_used == 2
+    write(cache, [[7], [8], []])
+    cache.commit([1, 1, 0])
+    assert [row(cache, r) for r in range(3)] == [[1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 8], [1, 2, 3, 4, 5, 6]]
+    assert cache.pool.n_used == 4
+    assert len({cache.list_pages()[r][0] for r in range(3)}) == 1
+    cache.clear()
+    assert cache.pool.n_used == 0
+
+
+def test_nothing_of_a_row_is_written_to_a_page_that_has_another_owner() -> None:
+    """A rewound row leaves the pages past its end to the rows that share them, also where a captured round pads it."""
+    cache = made(2)
+    cache.start(0, 30)
+    write(cache, [[1, 2, 3, 4, 5, 6]])
+    cache.commit([6])
+    cache.fork(0)
+    cache.rewind(0, 3)
+    cache.prepare([1, 1])
+    slots = cache.find_slots(torch.zeros(8, dtype=torch.int64), torch.arange(3, 11))
+    assert not set((slots // 4).tolist()) & set(cache.list_pages()[1])
+    assert row(cache, 1) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_pool_without_pages_refuses_and_loses_none() -> None:
+    cache = made(1, n_pages=2)
+    cache.start(0, 30)
+    with pytest.raises(OutOfPagesError, match="all 2 pages"):
+        write(cache, [[float(i) for i in range(9)]])
+    cache.clear()
+    assert cache.pool.n_free == 2
+
+
+def test_a_full_cache_refuses_rather_than_overwrites() -> None:
+    cache = prefilled(1, capacity=4)
+    with pytest.raises(RuntimeError, match="cache overflow: 5 tokens, capacity 4"):
+        write(cache, [[4, 5]])
+
+
 def prompt(pool: PagePool, tokens: list[int]) -> int:
     """Let a row have a prompt that is kept, and end; return how many tokens were known."""
     cache = RaggedCache(1, 1, pool, CPU)

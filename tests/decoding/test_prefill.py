@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from decoding.attention.prefill import Prefill, PrefillEstimate, PrefillPart
-from decoding.costs.timer import CostEstimator
+from decoding.costs import CostEstimator
 
 CPU = torch.device("cpu")
 

@@ -55,11 +55,3 @@ def test_what_is_kept_of_earlier_prompts_is_bounded(engine, monkeypatch):
     assert pool.n_used == 0
     made.count_memory()
     assert made._pool.n_bytes == pool.n_bytes
-
-
-def test_a_prompt_that_begins_as_one_that_is_decoded_shares_its_pages(engine):
-    made = engine(draft_length="fixed:0")
-    first = Request(LONG, n=1, max_new_tokens=12, sampling=SamplingParams(0.0), prefix_cache=True)
-    together = dict(made.generate_many([first, first]))
-    assert [together[i].cached_tokens for i in (0, 1)] == [0, 192]
-    assert together[0].samples[0].token_ids == together[1].samples[0].token_ids

@@ -12,6 +12,7 @@ from decoding.engine import Engine
 from decoding.models import loading
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
+from tests.decoding.conftest import with_own_attention
 from tests.thorough import thorough
 
 pytestmark = [pytest.mark.slow, pytest.mark.model]
@@ -53,10 +54,7 @@ def test_a_sample_is_the_same_text_for_every_drafter_length_and_batch(
 
 def test_greedy_is_what_transformers_generates(target: LoadedModel, draft: LoadedModel) -> None:
     ids = target.tokenizer(PROMPT, return_tensors="pt")["input_ids"]
-    target.model.set_attn_implementation("eager")
-    try:
-        theirs = target.model.generate(ids, max_new_tokens=10, do_sample=False, attention_mask=torch.ones_like(ids))
-    finally:
-        target.model.set_attn_implementation(NAMES["sdpa"])
+    with with_own_attention(target) as model:
+        theirs = model.generate(ids, max_new_tokens=10, do_sample=False, attention_mask=torch.ones_like(ids))
     text = target.tokenizer.decode(theirs[0, ids.shape[1] :], skip_special_tokens=True)
     assert texts(target, draft, "sibling", "goodput", 1, 0.0) == [text]

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from decoding.attention.backends import NAMES, get_backend
-from decoding.attention.draft_graphs import DraftGraphs
+from decoding.attention.drawing_graphs import DraftGraphs
 from decoding.attention.graphs import Graphs, GraphWork
 from decoding.checks import self_check
 from decoding.checks.graph_check import find_error

@@ -13,7 +13,7 @@ from decoding.engine import Engine
 from decoding.loop import intake
 from decoding.loop.admission import SampleLengthModel
 from decoding.request import Completion, FinishReason, Request, RequestError, Sample, SamplingParams
-from tests.decoding.conftest import FORWARD_S, TOKEN_S, Machine
+from tests.decoding.conftest import FORWARD_S, TOKEN_S, Machine, arriving
 
 MakeEngine = Callable[..., Engine]
 PROMPTS = ["def add(a, b):", "x = [1, 2, 3]\nfor i in x:", "import os\n\n\ndef read(path):\n    " * 4, "class A:"]
@@ -22,13 +22,6 @@ DRAFTERS = ["none", "ngram", "sibling", "./draft", "sibling+./draft", "trained",
 
 def asked(prompt: str = PROMPTS[0], **changes: Any) -> Request:
     return Request(prompt, sampling=SamplingParams(1.0), **{"max_new_tokens": 40, **changes})
-
-
-def arriving(wanted: Sequence[Request], every: int) -> Iterator[Request | None]:
-    """Yield a request, then as many times none."""
-    for request in wanted:
-        yield request
-        yield from [None] * every
 
 
 def answers(outcomes: Iterator[tuple[int, Completion | RequestError]]) -> dict[int, Completion]:
@@ -47,12 +40,12 @@ OTHER_ARRIVALS = [one for one in product(DRAFTERS, (0, 1, 4)) if one not in ARRI
 def test_a_request_gets_the_samples_in_company_that_it_gets_alone(engine: MakeEngine, drafter: str, every: int) -> None:
     wanted = [asked(p, n=n, seed=n) for n, p in enumerate(PROMPTS, 2)]
     alone = [[s.token_ids for s in engine().generate(each).samples] for each in wanted]
-    together = answers(engine(drafter=drafter).serve(arriving(wanted, every)))
+    together = answers(engine(drafter=drafter).serve(arriving(*wanted, every=every)))
     assert [[s.token_ids for s in together[i].samples] for i in range(len(wanted))] == alone
 
 
 def test_a_request_that_cannot_be_honoured_is_answered_and_the_others_go_on(engine: MakeEngine) -> None:
-    outcomes = dict(engine().serve(arriving([asked(), asked("a" * 600), asked(seed=4)], 1)))
+    outcomes = dict(engine().serve(arriving(asked(), asked("a" * 600), asked(seed=4), every=1)))
     assert "prompt is 600 tokens long" in str(outcomes[1])
     assert isinstance(outcomes[0], Completion)
     assert isinstance(outcomes[2], Completion)

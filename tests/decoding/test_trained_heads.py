@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from filelock import Timeout
-from transformers import PreTrainedTokenizerFast
 
 from decoding.config import EngineConfig
 from decoding.engine import Engine
@@ -22,17 +20,14 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord
 from decoding.training.initial import build_head
 from kernels.cache import cache_folder
-from tests.decoding.conftest import EOS, tiny_qwen2
+from tests.decoding.conftest import EOS, SaveModel, tiny_qwen2
 from tests.thorough import thorough
 
 
 @pytest.fixture
-def model(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def model(save_model: SaveModel) -> str:
     """A tiny model in a folder, and an empty cache."""
-    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
-    tiny_qwen2().save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return str(tmp_path / "model")
+    return save_model(tiny_qwen2(), name="model")
 
 
 def store(model: str, target: LoadedModel, *, head: DFlash | None = None, **changes: object) -> HeadRecord:
@@ -46,8 +41,8 @@ def store(model: str, target: LoadedModel, *, head: DFlash | None = None, **chan
     )
 
 
-def a_head(target: LoadedModel, ids: torch.Tensor | None = None) -> DFlash:
-    return build_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2) if ids is None else ids, seed=0)
+def a_head(target: LoadedModel) -> DFlash:
+    return build_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2), seed=0)
 
 
 def files(model: str) -> dict[str, bytes]:
@@ -168,16 +163,6 @@ def test_a_head_made_for_other_weights_is_refused(model: str, target: LoadedMode
         load(model)
 
 
-@pytest.mark.thorough
-def test_a_target_whose_files_change_needs_a_new_head(
-    model: str, target: LoadedModel, tokenizer: PreTrainedTokenizerFast
-) -> None:
-    store(model, target)
-    tiny_qwen2(seed=3).save_pretrained(model)
-    with pytest.raises(ModelError, match="was made for other weights"):
-        load(model)
-
-
 def test_a_head_that_changed_on_disk_is_refused(model: str, target: LoadedModel) -> None:
     store(model, target)
     file = trained_heads.get_head_folder(model) / "model.safetensors"
@@ -188,13 +173,6 @@ def test_a_head_that_changed_on_disk_is_refused(model: str, target: LoadedModel)
         load(model)
     file.unlink()
     with pytest.raises(ModelError, match=r"has no model\.safetensors"):
-        load(model)
-
-
-@pytest.mark.thorough
-def test_a_head_with_tokens_that_the_tokenizer_lacks_is_refused(model: str, target: LoadedModel) -> None:
-    store(model, target, head=a_head(target, torch.arange(200, 260)))
-    with pytest.raises(ModelError, match="the tokenizer of model does not have"):
         load(model)
 
 

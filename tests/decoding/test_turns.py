@@ -13,8 +13,8 @@ from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.loop import turns
 from decoding.loop.turns import ReadingTurns, compute_reading_share
-from decoding.request import Completion, Request, RequestError, SamplingParams
-from tests.decoding.conftest import Machine
+from decoding.request import Completion, Request, SamplingParams
+from tests.decoding.conftest import Machine, arriving, texts
 from tests.thorough import thorough
 
 MakeEngine = Callable[..., Engine]
@@ -31,11 +31,6 @@ def asked(prompt: str, **changes: Any) -> Request:
     return Request(prompt, sampling=SamplingParams(0.8), **{"n": 2, "max_new_tokens": 30, **changes})
 
 
-def texts(outcome: Completion | RequestError) -> list[list[int]]:
-    assert isinstance(outcome, Completion), outcome
-    return [sample.token_ids for sample in outcome.samples]
-
-
 @pytest.fixture
 def forwards(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the target's forwards were, in order: a chunk of a prompt, or a round."""
@@ -48,12 +43,6 @@ def forwards(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(ModelRunner, "forward", noted)
     return seen
-
-
-def arriving(*wanted: Request, every: int) -> Iterator[Request | None]:
-    for request in wanted:
-        yield request
-        yield from [None] * every
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)

@@ -19,7 +19,7 @@ from app.runs.service import submit
 from decoding.config import EngineConfig
 from decoding.models import trained_heads
 from decoding.models.errors import ModelError
-from decoding.models.head_folder import CONFIG, WEIGHTS
+from decoding.models.trained_heads import CONFIG, WEIGHTS
 from tests.fakes import FakeEngine
 from tests.head_records import TARGET, write_head
 from tests.integration.conftest import sqlite_when_thorough

@@ -50,7 +50,7 @@ def test_a_celery_worker_waits_until_the_machine_is_quiet(ctx, jobs, monkeypatch
     run_id, (first, _) = jobs(600)
     with busy_loops() as loops:
         monkeypatch.setattr(quiet_wait, "_measure", loops.measure)
-        worker = threading.Thread(target=celery_tasks.decode, args=(first,))
+        worker = threading.Thread(target=celery_tasks.TASKS[DECODE_TASK], args=(first,))
         worker.start()
         wait_for(lambda: describe_quiet_wait([run_of(ctx, run_id)]))
         assert engine.requests == []
@@ -67,6 +67,6 @@ def test_a_celery_worker_goes_on_at_the_limit(ctx, jobs):
     run_id, messages = jobs(0.2)
     with busy_loops():
         for message in messages:
-            celery_tasks.decode(message)
+            celery_tasks.TASKS[DECODE_TASK](message)
     assert len(engine.requests) == 2
     assert parse_quiet_wait(run_of(ctx, run_id).quiet).waited_s == pytest.approx(0.2)

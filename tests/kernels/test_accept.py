@@ -9,10 +9,11 @@ from decoding.acceptance.coupled import CoupledRule
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.maximal import MaximalRule
 from decoding.acceptance.noise import Role, compute_sample_seed
-from decoding.acceptance.rule import NO_TOKEN, Positions
+from decoding.acceptance.rule import Positions
 from kernels import accept, reference
 from kernels.availability import jit, tl
 from kernels.noise import compute_role_offset, compute_state, draw_uniform, to_gumbel, to_uniform
+from kernels.rows import NO_TOKEN
 
 
 def sparse(n: int, width: int, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -12,7 +12,7 @@ from app.datasets import service as datasets
 from app.language_models.service import list_drafters_without_model
 from app.runs.schemas import RunSpec
 from decoding.drafters import registry as drafters
-from decoding.drafters.base import NoDrafter
+from decoding.drafters.base import Drafter
 from evaluation.datasets import Task
 from evaluation.formats import registry as formats
 from tests.app.conftest import ctx, engine  # noqa: F401 (fixtures)
@@ -52,7 +52,7 @@ def test_an_existing_one_is_in_no_more_files_than_documented(kind, count, files)
 
 
 def test_a_new_drafter_is_its_class_and_a_line_of_the_registry(monkeypatch):
-    class Echo(NoDrafter):
+    class Echo(Drafter):
         pass
 
     monkeypatch.setattr("decoding.drafters.base.Echo", Echo, raising=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from app.core.remote.chunks import ChoiceDelta, TokenLogprobs, join_surrogates
 from app.core.remote.dialects import get_request_form
 from decoding.request import FinishReason, Request, Sample, Update
-from decoding.streamed_text import StreamedText
+from decoding.state.text import StreamedText
 
 MAX_TOKEN_CHARACTERS = 128  # as long as the longest tokens of usual vocabularies, which are runs of spaces
 MAX_SAMPLE_CHARACTERS = 512 * 1024

@@ -5,13 +5,10 @@ Never within a task's budget, and not for an interactive job, for which a user w
 
 from __future__ import annotations
 
-import datetime as dt
-import uuid
 from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
 from app.core.context import Context
 from app.core.states import TaskState
@@ -39,9 +36,11 @@ def measure_before_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
                 Calibration.run_id == job.run.id, Calibration.worker == ctx.worker_name
             )
         )
-        is_due = last is None or _sum_decoded_s(session, job.run.id, last) >= EVERY_S
-    if is_due:
-        _measure(ctx, job, engine)
+        if last is not None:
+            spent = select(func.sum(RunTask.wall_s)).where(RunTask.run_id == job.run.id, RunTask.started_at > last)
+            if (session.scalar(spent) or 0.0) < EVERY_S:
+                return
+    _measure(ctx, job, engine)
 
 
 def measure_after_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
@@ -56,12 +55,6 @@ def measure_after_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
         is_last = session.scalar(others.limit(1)) is None
     if is_last or is_out_of_time(job.run):
         _measure(ctx, job, engine)
-
-
-def _sum_decoded_s(session: Session, run_id: uuid.UUID, after: dt.datetime) -> float:
-    """Seconds for which tasks of the run were decoded that began after a time."""
-    spent = select(func.sum(RunTask.wall_s)).where(RunTask.run_id == run_id, RunTask.started_at > after)
-    return session.scalar(spent) or 0.0
 
 
 def _measure(ctx: Context, job: DecodeJob, engine: Engine) -> None:

@@ -12,8 +12,7 @@ from app.core.states import WorkStep
 from app.jobs.job import CannotLoadError
 from app.jobs.next_job import claim_next
 from app.jobs.work import calibrate, cpu_turns, quiet_wait
-from app.jobs.work.decode_batch import ThroughputBatch
-from app.jobs.work.decode_interactive import InteractiveBatch
+from app.jobs.work.decode_batch import InteractiveBatch, ThroughputBatch
 from app.jobs.work.decode_job import DecodeJob, claim_decode_job
 from app.runs.configuration import build_engine_config
 
@@ -37,15 +36,11 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     # third, because half of their time is over.
     if job.run.throughput and job.claim.attempt == 1:
         ThroughputBatch(ctx, job).decode()
-    elif _can_share_batch(job):
+    # How requests share a batch of a server is the server's to decide.
+    elif job.claim.policy.interactive and not remote.is_remote(job.run.target) and job.claim.attempt < MAX_ATTEMPTS:
         InteractiveBatch(ctx, job).decode()
     else:
         _decode(ctx, job)
-
-
-def _can_share_batch(job: DecodeJob) -> bool:
-    is_remote = remote.is_remote(job.run.target)  # how requests share a batch there is the server's to decide
-    return job.claim.policy.interactive and not is_remote and job.claim.attempt < MAX_ATTEMPTS
 
 
 def _decode(ctx: Context, job: DecodeJob) -> None:

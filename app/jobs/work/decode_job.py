@@ -48,6 +48,11 @@ from evaluation.datasets import Task as PlainTask
 if TYPE_CHECKING:
     from app.core.ports import Engine
 
+COPIED = (
+    "index", "seed", "n_tokens", "mean_logprob", "first_token_s", "finished_s", "n_rounds", "n_drafted", "n_accepted",
+    "token_ids", "eos_logprob", "ends",
+)  # fmt: skip
+"""The columns that have the names of a sample's fields."""
 log = structlog.get_logger(__name__)
 
 
@@ -149,7 +154,6 @@ class DecodeJob(Job):
         return max((self._started_at - self._queued_at).total_seconds(), 0.0)
 
     def _write(self, session: Session, completion: Completion) -> None:
-        """Writes the samples, and publishes them after COMMIT."""
         if self.claim.attempt > 1:
             session.execute(delete(Sample).where(Sample.run_task_id == self.claim.run_task_id))
         session.execute(
@@ -158,24 +162,13 @@ class DecodeJob(Job):
                 {
                     "run_id": self.claim.run_id,
                     "run_task_id": self.claim.run_task_id,
-                    "index": s.index,
-                    "seed": s.seed,
+                    **{name: getattr(s, name) for name in COPIED},
                     # With the fence that ends a chat answer: without it the answer would look cut off.
                     "raw": s.text + s.stop_string if self._prompt.mode == "chat" else s.text,
-                    "n_tokens": s.n_tokens,
-                    "mean_logprob": s.mean_logprob,
                     "finish_reason": s.finish_reason or "error",
-                    "first_token_s": s.first_token_s,
-                    "finished_s": s.finished_s,
-                    "n_rounds": s.n_rounds,
-                    "n_drafted": s.n_drafted,
-                    "n_accepted": s.n_accepted,
-                    "token_ids": s.token_ids,
                     "logprobs": [logprobs.round_logprob(x) for x in s.logprobs],
                     "top_logprobs": logprobs.encode_sample_logprobs(s),
-                    "eos_logprob": s.eos_logprob,
                     "origins": encode_origins(s.origins),
-                    "ends": s.ends,
                 }
                 for s in completion.samples
             ],
@@ -241,7 +234,10 @@ def prepare_engine(ctx: Context, run: Run) -> Engine:
     mode that the model is known not to have without being loaded.
     """
     if parse_drafter(run.drafter).needs_head:
-        _fetch_head(ctx, run.target)
+        try:
+            heads.fetch_head(ctx, run.target)
+        except ModelError as error:
+            raise CannotLoadError(str(error)) from error
     config = build_engine_config(run)
     if run.prompt_mode == "infill" and not remote.is_remote(run.target):
         try:
@@ -276,13 +272,6 @@ def prepare_engine(ctx: Context, run: Run) -> Engine:
 def _report_worker(ctx: Context) -> None:
     with contextlib.suppress(*OUTAGES):  # the next heartbeat reports the same
         workers.report(ctx)
-
-
-def _fetch_head(ctx: Context, target: str) -> None:
-    try:
-        heads.fetch_head(ctx, target)
-    except ModelError as error:
-        raise CannotLoadError(str(error)) from error
 
 
 def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str, *, with_costs: bool) -> None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from evaluation.verdicts import Verdict
 
 T = TypeVar("T")
+COPIED = ("traceback", "failing_assert", "got", "expected", "calls", "cpu_s", "isolation", "trust")
+"""The columns that have the names of a verdict's fields."""
 extractor = Extractor()
 
 
@@ -92,7 +94,6 @@ def _iterate_while_wanted(job: Job, items: Iterable[T]) -> Iterator[T]:
 
 
 def _build_graded_columns(sample: Sample, extraction: Extraction, verdict: Verdict, now: dt.datetime) -> dict[str, Any]:
-    """The columns of the sample that grading writes."""
     return {
         "id": sample.id,
         "program": extraction.program,
@@ -100,14 +101,7 @@ def _build_graded_columns(sample: Sample, extraction: Extraction, verdict: Verdi
         "extraction_version": extraction.version,
         "verdict": verdict.status,
         "verdict_detail": verdict.detail,
-        "traceback": verdict.traceback,
-        "failing_assert": verdict.failing_assert,
-        "got": verdict.got,
-        "expected": verdict.expected,
-        "calls": verdict.calls,
-        "cpu_s": verdict.cpu_s,
+        **{name: getattr(verdict, name) for name in COPIED},
         "sandbox_wall_s": verdict.wall_s,
-        "isolation": verdict.isolation,
-        "trust": verdict.trust,
         "graded_at": now,
     }

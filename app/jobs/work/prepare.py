@@ -44,7 +44,10 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         toolchains = _list_toolchains(ctx, run)
         failing = _find_failing_tasks(ctx, run)
     except (LostClaimError, UnfinishedError):
-        _mark_unsent(ctx, run_id)
+        # It stays queued while its dataset is checked: what ends the check, or the reaper, sends its message.
+        with ctx.database.session() as session:
+            waiting = update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED)
+            session.execute(waiting.values(enqueued_at=None))
         return
     except BasslineError as error:
         transitions.fail_run(ctx, run_id, Failure.DATASET, str(error))
@@ -113,12 +116,6 @@ def _find_failing_tasks(ctx: Context, run: Run) -> Collection[str]:
         ctx.make_grader()
         return []  # a prompt has no solution
     return check_solutions_within(ctx, run.dataset_id, turn_s=JOB_TURN_S)
-
-
-def _mark_unsent(ctx: Context, run_id: uuid.UUID) -> None:
-    """Leaves the run queued while its dataset is checked: what ends the check, or the reaper, sends its message."""
-    with ctx.database.session() as session:
-        session.execute(update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(enqueued_at=None))
 
 
 def _list_toolchains(ctx: Context, run: Run) -> list[str]:

@@ -13,7 +13,7 @@ from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError
 from app.core.states import RunState, TaskState
 from app.jobs.embedded import EmbeddedWorkers
-from app.jobs.work import decode_interactive, prepare
+from app.jobs.work import decode_batch, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service as runs
 from app.runs import transitions
@@ -80,7 +80,7 @@ def test_open_completions_wait_for_a_look_at_the_database_only_now_and_then(
     ctx, ask, engine, monkeypatch, places, changes
 ):
     """Also while none can be claimed, because the batch is full or one for another engine comes first."""
-    monkeypatch.setattr(decode_interactive, "POLL_S", 1000.0)
+    monkeypatch.setattr(decode_batch, "POLL_S", 1000.0)
     reads, read, thread = [], ctx.database.read, threading.current_thread()
 
     def record_read():

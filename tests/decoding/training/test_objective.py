@@ -18,10 +18,9 @@ from decoding.attention.taps import TAPS
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
-from decoding.training.documents import DocumentBatch
+from decoding.training.documents import DocumentBatch, RecordedText
 from decoding.training.initial import build_head, read_output_rows
 from decoding.training.objective import BlockPosition, Objective
-from decoding.training.recorder import RecordedText
 from decoding.training.text_recorder import TextRecorder
 from decoding.training.trainer import Trainer
 
