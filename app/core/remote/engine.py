@@ -14,14 +14,13 @@ import httpx2
 import structlog
 
 from app.core.remote.chunks import RemoteServerError, Usage
-from app.core.remote.connection import RequestRefusedError, ServerConnection
+from app.core.remote.connection import RequestRefusedError, ServerConnection, run_in_own_loop, run_on_loop
 from app.core.remote.dialects import (
     RemoteInfillFormat,
     build_chat_prompt,
     find_infill_format,
     get_request_form,
 )
-from app.core.remote.event_loop import run_in_own_loop, run_on_loop
 from app.core.remote.exchange import Exchange
 from app.core.remote.profile import ServerProfile, probe_server
 from app.core.remote.receiver import SampleReceiver
@@ -308,7 +307,7 @@ def _summarize(
     wall_s = max(ended_s - waited_s, 0.0)
     prefill_s = min((s.first_token_s - waited_s for s in samples if s.first_token_s is not None), default=wall_s)
     _assign_drafts(exchanges, samples, counters)
-    usage = reduce(Usage.fill_unknown, (exchange.usage for exchange in exchanges), Usage())
+    usage = reduce(Usage.fill_unknown, (exchange.usage for exchange in exchanges))
     cached = usage.cached_tokens
     if cached is None and "cached" in counters:
         cached = int(counters["cached"])
@@ -319,12 +318,11 @@ def _summarize(
 
 def _assign_drafts(exchanges: Sequence[Exchange], samples: Sequence[Sample], counters: Mapping[str, float]) -> None:
     """Records the drafts that the answers report for their samples; else those that the server counted for all."""
-    reported = [(exchange, exchange.usage) for exchange in exchanges if exchange.usage is not None]
-    if any(usage.drafted_tokens for _, usage in reported):
-        for exchange, usage in reported:
-            if usage.drafted_tokens is not None:
+    if any(exchange.usage.drafted_tokens for exchange in exchanges):
+        for exchange in exchanges:
+            if (n_drafted := exchange.usage.drafted_tokens) is not None:
                 own = [receiver.sample for receiver in exchange.receivers]
-                _record_drafts(own, usage.drafted_tokens, usage.accepted_tokens or 0)
+                _record_drafts(own, n_drafted, exchange.usage.accepted_tokens or 0)
     elif counters.get("drafted", 0) > 0:
         _record_drafts(samples, int(counters["drafted"]), int(counters.get("accepted", 0)))
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.core.remote.chunks import Chunk, RemoteServerError, Usage
+from app.core.remote.chunks import Chunk, RemoteServerError
 from app.core.remote.connection import BusyWait, RequestRefusedError, ServerBusyError, ServerConnection
 from app.core.remote.dialects import BY_INFILL, BY_SUFFIX
 from app.core.remote.server_pages import (
@@ -184,8 +184,11 @@ async def _write_greedily(server: ServerConnection, stop: tuple[str, ...]) -> tu
 
 async def _find_infill(server: ServerConnection) -> str | None:
     """How the server fills a gap, None where it does not. One that ignores a suffix reads no more tokens with it."""
-    usage = await _read_usage(server, {"suffix": _SUFFIX, **_USAGE})
-    if usage is not None and usage.prompt_tokens is not None and usage.prompt_tokens > 2 * _PREFIX_TOKENS:
+    n_prompt_tokens = 0
+    with _ignore_refusals():
+        async for chunk in _iterate_probe(server, {"suffix": _SUFFIX, **_USAGE}, COMPLETIONS_PATH):
+            n_prompt_tokens = chunk.usage.prompt_tokens or n_prompt_tokens
+    if n_prompt_tokens > 2 * _PREFIX_TOKENS:
         return BY_SUFFIX
     with _ignore_refusals():
         if [chunk async for chunk in _iterate_probe(server, {}, INFILL_PATH) if chunk.choices]:
@@ -203,14 +206,6 @@ async def _has_tokens(server: ServerConnection, tokens: Sequence[str]) -> bool:
         if not await has_single_token(server, token):
             return False
     return True
-
-
-async def _read_usage(server: ServerConnection, options: dict[str, Any]) -> Usage | None:
-    usage: Usage | None = None
-    with _ignore_refusals():
-        async for chunk in _iterate_probe(server, options, COMPLETIONS_PATH):
-            usage = chunk.usage or usage
-    return usage
 
 
 async def _find_max_stops(server: ServerConnection, path: str) -> int:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.core.remote.chunks import ChoiceDelta, TokenLogprobs, join_surrogates
+from app.core.remote.chunks import ChoiceDelta, TokenLogprobs
 from app.core.remote.dialects import get_request_form
 from decoding.request import FinishReason, Request, Sample, Update
 from decoding.streamed_text import StreamedText
@@ -49,11 +49,9 @@ class SampleReceiver:
         self._streamed = StreamedText(request.stop)
         _, _, self._is_fence_awaited = get_request_form(request.prompt)
         self._preamble = ""  # what came before the fence
-        self._half_character = ""
         self._ends: list[int] = []  # of tokens, in the text; as many as log-probabilities, or of no use
         self._n_text = 0  # characters of the text
         self._n_received = 0  # characters
-        self._has_logprobs = True
         self._n_unexplained = 0.0  # characters for which no token was sent
 
     @property
@@ -66,13 +64,9 @@ class SampleReceiver:
         if self.is_ended:
             return
         self.has_begun = True
-        text, self._half_character = join_surrogates(self._half_character + choice.text)
+        text, tokens = choice.text, choice.tokens
         if (text or choice.thought) and self.sample.first_token_s is None:
             self.sample.first_token_s = heard_s
-        if choice.has_unusable_logprobs:
-            self._has_logprobs = False
-            self.sample.logprobs.clear()
-        tokens = choice.tokens if self._has_logprobs else None
         self._count_unexplained(text, tokens)
         if tokens is not None and "".join(tokens.texts) == text:
             is_over = not all(map(self._append_token, tokens.texts, tokens.logprobs))
