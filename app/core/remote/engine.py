@@ -138,11 +138,7 @@ class RemoteEngine:
         are cut off at the deadline. One whose stream breaks is an `error` with the text so far; only where nothing at
         all was received does this raise RequestError for what the server refuses, RemoteServerError for its faults.
         """
-        return run_in_own_loop(self._generate(request, on_update, should_cancel))
-
-    async def generate_on_loop(self, request: Request) -> Completion:
-        """What `generate` returns, on the caller's event loop, so that many requests are sent together."""
-        return await self._generate(request, None, None, is_alone=False)
+        return run_in_own_loop(self.generate_on_loop(request, on_update, should_cancel, is_alone=True))
 
     def generate_many(
         self,
@@ -163,7 +159,7 @@ class RemoteEngine:
                     position, request = arrival
                     told = partial(on_update, position) if on_update else None
                     cancels = partial(should_cancel, position) if should_cancel else None
-                    running[loop.create_task(self._generate(request, told, cancels, is_alone=False))] = position
+                    running[loop.create_task(self.generate_on_loop(request, told, cancels))] = position
                 if not running:
                     return
                 done, _ = run_on_loop(loop, asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
@@ -192,14 +188,18 @@ class RemoteEngine:
     def calibrate(self) -> None:
         """None: how fast the other machine is cannot be known from here."""
 
-    async def _generate(
+    async def generate_on_loop(
         self,
         request: Request,
-        on_update: OnUpdate | None,
-        should_cancel: ShouldCancel | None,
+        on_update: OnUpdate | None = None,
+        should_cancel: ShouldCancel | None = None,
         *,
-        is_alone: bool = True,  # else the server's counters are about other requests of ours, too
+        is_alone: bool = False,
     ) -> Completion:
+        """What `generate` returns, on the caller's event loop, so that many requests are sent together.
+
+        Unless one `is_alone`, the server's counters are about other requests of ours, too.
+        """
         if request.prompt_logprobs is not None or request.top_logprobs:
             raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
         path, _, _ = get_request_form(request.prompt)
@@ -217,7 +217,11 @@ class RemoteEngine:
                     break  # else once more: some take n only up to a limit, or not with temperature 0
             after = await read_counters(server) if before else {}
         has_begun = any(exchange.has_begun for exchange in exchanges)
-        _raise_or_log_faults(exchanges, has_begun=has_begun)
+        faults = [exchange.fault for exchange in exchanges if exchange.fault is not None]
+        if len(faults) == len(exchanges) and not has_begun:
+            raise faults[0]
+        for fault in faults:
+            log.warning("samples of another server are incomplete", reason=str(fault))
         counters = {name: after.get(name, count) - count for name, count in before.items()}
         completion = _summarize(exchanges, counters, self._count_tokens)
         if completion.waited_s > request.waited_s and not has_begun:
@@ -230,15 +234,6 @@ class RemoteEngine:
 async def _probe(target: RemoteTarget) -> ServerProfile:
     async with asyncio.timeout(PROBE_S), ServerConnection(target) as server:
         return await probe_server(server)
-
-
-def _raise_or_log_faults(exchanges: Sequence[Exchange], *, has_begun: bool) -> None:
-    """Raises the first fault if all exchanges failed before any text came. Else the samples so far count."""
-    faults = [exchange.fault for exchange in exchanges if exchange.fault is not None]
-    if len(faults) == len(exchanges) and not has_begun:
-        raise faults[0]
-    for fault in faults:
-        log.warning("samples of another server are incomplete", reason=str(fault))
 
 
 def _plan_exchanges(server: ServerConnection, profile: ServerProfile, request: Request, clock: Clock) -> list[Exchange]:
