@@ -103,7 +103,7 @@ def make_context(settings: Settings | None = None) -> Context:
     grader = functools.partial(
         ports.SandboxGrader, settings.packages, functools.partial(read_project_archive, database)
     )
-    return Context(settings, database, create_event_bus(settings.effective_events_url), make_grader=grader)
+    return Context(settings, database, create_event_bus(settings.broker_url), make_grader=grader)
 
 
 _current: list[Context] = []
