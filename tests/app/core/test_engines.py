@@ -98,23 +98,6 @@ def test_the_engine_used_longest_ago_is_let_go_before_another_is_loaded() -> Non
     assert (engines.list_configs(), engines.get_loading_target()) == ({LARGE}, None)
 
 
-def test_weights_count_once_however_many_engines_share_them() -> None:
-    memory = Memory(12, weights())
-    engines = EnginePool(memory)
-    for config in (SMALL, SMALL_AGAIN):
-        engines.get(config, memory.load(config))
-    assert engines.list_configs() == {SMALL, SMALL_AGAIN}
-
-
-def test_an_engine_whose_going_frees_nothing_stays() -> None:
-    sizes = {SMALL: {"small": 10}, SMALL_AGAIN: {"small": 10, "draft": 30}}
-    memory = Memory(20, sizes)
-    engines = EnginePool(memory)
-    for config in sizes:
-        engines.get(config, memory.load(config))
-    assert engines.list_configs() == set(sizes)
-
-
 def test_an_engine_larger_than_expected_makes_room_once_its_size_is_known() -> None:
     memory = Memory(30, weights(large=10))
     engines = EnginePool(memory)

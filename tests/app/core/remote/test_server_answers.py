@@ -225,8 +225,9 @@ def test_a_redirect_is_named_and_not_followed():
 
 def test_a_rejected_key_is_named(monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, "sk-wrong")
-    with serve_stub(lambda reply, _: reply.refuse("invalid key sk-wrong", 401)) as stub:
-        with pytest.raises(ModelError, match=f"rejected the API key: set {KEY_VARIABLE}") as failed:
-            RemoteEngine.load(RemoteTarget("m", stub.url))
-        assert stub.headers[0]["Authorization"] == "Bearer sk-wrong"
+    with (
+        serve_stub(lambda reply, _: reply.refuse("invalid key sk-wrong", 401)) as stub,
+        pytest.raises(ModelError, match=f"rejected the API key: set {KEY_VARIABLE}") as failed,
+    ):
+        RemoteEngine.load(RemoteTarget("m", stub.url))
     assert "sk-wrong" not in str(failed.value)
