@@ -64,7 +64,7 @@ def test_a_backup_brings_back_what_was_there(database, bassline, tmp_path):
     add_user(database, "eve", 2)
     refused = bassline("db", "restore", file)
     assert refused.exit_code == 1
-    assert "the database has rows in users: give --replace" in refused.output
+    assert "give --replace to delete all of it" in refused.output
     assert names(database) == ["ada", "eve"]
     restored = bassline("db", "restore", file, "--replace")
     assert restored.exit_code == 0, restored.output
@@ -78,7 +78,7 @@ def test_an_older_backup_replaces_a_newer_schema_and_can_be_upgraded(database, b
     migrate.downgrade(database, "0033")
     assert bassline("db", "backup", tmp_path / "old").exit_code == 0
     migrate.upgrade(database)
-    restored = bassline("db", "restore", tmp_path / "old")
+    restored = bassline("db", "restore", tmp_path / "old", "--replace")
     assert "(schema 0033)" in restored.output
     assert "run `bassline db upgrade` next" in restored.output
     assert migrate.get_current_revision(database) == "0033"

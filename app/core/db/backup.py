@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sqlalchemy import inspect, text
-
 from app.core.db import migrate
 from app.core.db.database import Database, make_folder
 from app.core.errors import BadInputError, ConflictError, UnavailableError
@@ -47,7 +45,7 @@ def restore_backup(database: Database, file: Path, *, replace: bool) -> str:
     else may use the database.
 
     Raises BadInputError for a file that is not a backup or has a schema that this version does not know,
-    ConflictError for rows without `replace`, and UnavailableError if it is in use or is not of SQLite.
+    ConflictError for a database that exists, without `replace`, and UnavailableError if it is in use or not SQLite's.
     """
     target = _require_sqlite(database)
     schema = _read_schema(file)
@@ -57,10 +55,8 @@ def restore_backup(database: Database, file: Path, *, replace: bool) -> str:
             f"{migrate.get_newest_revision()}): restore it with the version of Bassline that made it",
             "file",
         )
-    if not replace and (table := _find_table_with_rows(database)):
-        raise ConflictError(
-            f"the database has rows in {table}: give --replace to delete all of them, or use another one"
-        )
+    if target.exists() and not replace:
+        raise ConflictError(f"there is a database {target}: give --replace to delete all of it, or use another one")
     make_folder(target.parent)
     opened = closing(sqlite3.connect(target, timeout=SQLITE_WAIT_S))
     with _explain_faults(target), opened as connection, _open(file) as backup:
@@ -72,18 +68,6 @@ def _require_sqlite(database: Database) -> Path:
     if database.file is None:
         raise UnavailableError("this saves and restores files of SQLite: use pg_dump and pg_restore for PostgreSQL")
     return database.file
-
-
-def _find_table_with_rows(database: Database) -> str | None:
-    if database.file is not None and not database.file.exists():
-        return None
-    with database.connect(read_only=True) as connection:
-        quote = connection.dialect.identifier_preparer.quote
-        for table in inspect(connection).get_table_names():
-            found = table != "alembic_version" and connection.execute(text(f"SELECT 1 FROM {quote(table)} LIMIT 1"))
-            if found and found.first():
-                return table
-    return None
 
 
 def _read_schema(file: Path) -> str:

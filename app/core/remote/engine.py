@@ -280,7 +280,7 @@ async def _receive(
 
 
 def _announce(exchanges: Sequence[Exchange], clock: Clock, on_update: OnUpdate | None) -> None:
-    changed = [receiver for exchange in exchanges for receiver in exchange.take_changed()]
+    changed = [receiver for exchange in exchanges for receiver in exchange.receivers if receiver.is_changed]
     if on_update is not None and changed:
         now_s = clock.elapsed_s
         on_update([receiver.build_update(now_s) for receiver in changed])

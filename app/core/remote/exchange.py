@@ -39,7 +39,6 @@ class Exchange:
         self.fault: RequestError | RemoteServerError | None = None
         self._server, self._profile, self._request, self._clock = server, profile, request, clock
         self._busy = BusyWait(None if request.budget_s is not None else BUSY_LIMIT_S)
-        self._changed: set[SampleReceiver] = set()
         self._over_s: float | None = None  # when the server had sent all that it sends
 
     @property
@@ -72,13 +71,6 @@ class Exchange:
         for receiver in self.receivers:
             if not receiver.is_ended:
                 receiver.end(reason, self._clock.elapsed_s if self._over_s is None else self._over_s)
-                self._changed.add(receiver)
-
-    def take_changed(self) -> Sequence[SampleReceiver]:
-        """The receivers that have received something since the last call, in order."""
-        changed = [receiver for receiver in self.receivers if receiver in self._changed]
-        self._changed.clear()
-        return changed
 
     async def _listen(self) -> None:
         request, first = self._request, self.receivers[0].sample
@@ -129,9 +121,7 @@ class Exchange:
         heard_s = self._clock.elapsed_s
         known = [choice for choice in choices if 0 <= choice.index < len(self.receivers)]
         for choice in known:
-            receiver = self.receivers[choice.index]
-            receiver.take(choice, heard_s)
-            self._changed.add(receiver)
+            self.receivers[choice.index].take(choice, heard_s)
         return any(choice.text or choice.thought for choice in known)
 
     def _are_all_ended(self) -> bool:

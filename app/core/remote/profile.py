@@ -121,27 +121,26 @@ async def probe_server(server: ServerConnection) -> ServerProfile:
     Raises RequestRefusedError or RemoteServerError for a server that does not take the plainest request either.
     """
     facts = await read_facts(server)
-    refusal: RequestRefusedError | RemoteServerError | None = None
-    profile = ServerProfile(has_completions=False, facts=facts)
-    try:
-        profile = await _probe_dialect(server, facts, COMPLETIONS_PATH)
-    except ServerBusyError:
-        raise
-    except (RequestRefusedError, RemoteServerError) as error:
-        refusal = error
-    try:
-        profile = replace(profile, chat=await _probe_dialect(server, facts, CHAT_PATH))
-    except ServerBusyError:
-        raise
-    except (RequestRefusedError, RemoteServerError):
-        if refusal is not None:
-            raise refusal from None
-    if profile.has_completions and profile.max_stops and await _matches_stops_in_prompt(server):
-        chat = replace(profile.chat, max_stops=0) if profile.chat is not None else None
-        profile = replace(profile, max_stops=0, chat=chat)
-    infill = await _find_infill(server) if profile.has_completions else None
+    dialects: dict[str, ServerProfile] = {}
+    refusals: list[RequestRefusedError | RemoteServerError] = []
+    for path in (COMPLETIONS_PATH, CHAT_PATH):
+        try:
+            dialects[path] = await _probe_dialect(server, facts, path)
+        except ServerBusyError:
+            raise
+        except (RequestRefusedError, RemoteServerError) as error:
+            refusals.append(error)
+    if not dialects:
+        raise refusals[0]
+    if COMPLETIONS_PATH not in dialects:
+        plain, infill = ServerProfile(has_completions=False), None
+    else:
+        plain, infill = dialects[COMPLETIONS_PATH], await _find_infill(server)
+        if plain.max_stops and await _matches_stops_in_prompt(server):
+            dialects = {path: replace(profile, max_stops=0) for path, profile in dialects.items()}
+            plain = dialects[COMPLETIONS_PATH]
     facts = replace(facts, speculation=await read_speculation(server))
-    return replace(profile, infill=infill, facts=facts)
+    return replace(plain, chat=dialects.get(CHAT_PATH), infill=infill, facts=facts)
 
 
 async def _probe_dialect(server: ServerConnection, facts: ServerFacts, path: str) -> ServerProfile:

@@ -44,6 +44,7 @@ class SampleReceiver:
         self.sample = RemoteSample(index=index, seed=seed)
         self.has_begun = False  # whether the server sent anything for it
         self.is_cut = False  # ended here, so the server may still be sending
+        self.is_changed = False  # since the last update was built
         self._max_tokens = request.max_new_tokens
         self._max_characters = min(request.max_new_tokens * MAX_TOKEN_CHARACTERS, MAX_SAMPLE_CHARACTERS)
         self._streamed = StreamedText(request.stop)
@@ -63,7 +64,7 @@ class SampleReceiver:
         """Adds what a chunk holds, heard at `heard_s` on the request's clock. Nothing once the sample has ended."""
         if self.is_ended:
             return
-        self.has_begun = True
+        self.has_begun = self.is_changed = True
         text, tokens = choice.text, choice.tokens
         if (text or choice.thought) and self.sample.first_token_s is None:
             self.sample.first_token_s = heard_s
@@ -90,6 +91,7 @@ class SampleReceiver:
             self._ends.clear()
             self._streamed.append(self._preamble)
         self._streamed.close()
+        self.is_changed = True
         sample = self.sample
         if self._n_unexplained > 0:  # llama.cpp leaves out tokens that it drafted
             sample.logprobs.clear()
@@ -100,6 +102,7 @@ class SampleReceiver:
 
     def build_update(self, elapsed_s: float) -> Update:
         """The sample so far, for a live view."""
+        self.is_changed = False
         sample = self.sample
         return Update(
             *(sample.index, sample.text, sample.n_tokens, ()), sample.mean_logprob, elapsed_s, sample.finish_reason
