@@ -177,7 +177,7 @@ def find_workers_fault(database: Database) -> str | None:
     """
     with database.read() as session:
         now = read_database_time(session)
-        alive = [w for w in workers.list_workers(session) if workers.is_alive(w, now)]
+        alive = workers.find_alive_workers(session)
         if not alive:
             return f"none has reported itself for {workers.ALIVE_S:g} seconds: start `bassline worker`"
         missing = [queue for queue in queues.ALL if not any(workers.is_consuming(w, queue) for w in alive)]

@@ -65,20 +65,12 @@ def _build_row(ctx: Context, **values: Any) -> Worker:
     return Worker(name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid(), **values)
 
 
-def report_stop_request(ctx: Context, node: str) -> None:
-    """Reports that a node accepts no new messages, while it may still finish a task."""
+def report_stop(ctx: Context, node: str | None = None) -> None:
+    """Reports that this process ends on request, or that a node accepts no new messages, while it may still finish a
+    task."""
+    stopped = Worker.name == ctx.worker_name if node is None else Worker.node == node
     with ctx.database.session() as session:
-        session.execute(
-            update(Worker).where(Worker.node == node, Worker.stopped_at.is_(None)).values(stopped_at=get_utc_time())
-        )
-
-
-def report_stop(ctx: Context) -> None:
-    """Reports that this process ends on request."""
-    with ctx.database.session() as session:
-        row = session.get(Worker, ctx.worker_name)
-        if row is not None:
-            row.stopped_at = get_utc_time()
+        session.execute(update(Worker).where(stopped, Worker.stopped_at.is_(None)).values(stopped_at=get_utc_time()))
 
 
 def report(ctx: Context) -> None:

@@ -50,10 +50,10 @@ def _start_heartbeat(sender: str | None = None, **_: object) -> None:
 
 @worker_shutting_down.connect
 def _on_stop_request(sender: str, **_: object) -> None:
-    from app.workers.service import report_stop_request  # noqa: PLC0415
+    from app.workers.service import report_stop  # noqa: PLC0415
 
     with contextlib.suppress(SQLAlchemyError):  # its heartbeat ends with its last task
-        report_stop_request(get_current(), sender)
+        report_stop(get_current(), sender)
 
 
 @worker_process_shutdown.connect

@@ -28,7 +28,7 @@ def test_a_worker_reports_each_model_it_holds_once_and_the_last_used_first(ctx, 
 
 def test_a_worker_that_was_asked_to_stop_is_followed_by_one_that_works(ctx):
     service.register(ctx, "gpu0@a", list(queues.GPU))
-    service.report_stop_request(ctx, "gpu0@a")
+    service.report_stop(ctx, "gpu0@a")
     again = dataclasses.replace(ctx, worker_name="a:2")
     service.register(again, "gpu0@a", list(queues.GPU))
     with ctx.database.read() as session:
