@@ -23,8 +23,6 @@ from app.core.states import WorkStep
 from decoding.models import trusted_code
 
 CACHE_DIR_VARIABLE = "BASSLINE_CACHE_DIR"
-
-
 SHARES = 3  # one caller holds at most one place in so many
 
 
