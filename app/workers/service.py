@@ -83,30 +83,18 @@ def report(ctx: Context) -> None:
         session.add(row)
 
 
-class Heartbeat:
-    """Registers this process and reports it from a daemon thread until stopped."""
+def make_heartbeat_thread(ctx: Context, node: str | None = None, queues: list[str] | None = None) -> RepeatingThread:
+    """A thread that registers this process and then reports it regularly, also if the database is unreachable at the
+    start."""
+    interval_s = JOB_BEATS_PER_REPORT * ctx.settings.heartbeat_s
+    is_registered = False
 
-    def __init__(self, ctx: Context, node: str | None = None, queues: list[str] | None = None) -> None:
-        self._ctx, self._node, self._queues = ctx, node, queues
-        self._registered = False
-        self._interval_s = JOB_BEATS_PER_REPORT * ctx.settings.heartbeat_s
-        self._thread = RepeatingThread("worker-heartbeat", self._send_beat, retry_s=self._interval_s)
+    def send_beat() -> float:
+        nonlocal is_registered
+        if not is_registered:
+            register(ctx, node, queues)
+            is_registered = True
+        report(ctx)
+        return interval_s
 
-    def start(self) -> None:
-        """Reports now and then regularly, also if the database is unreachable at the start."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the thread and waits for it."""
-        self._thread.stop()
-
-    def is_alive(self) -> bool:
-        """Whether this process will report itself again."""
-        return self._thread.is_alive()
-
-    def _send_beat(self) -> float:
-        if not self._registered:
-            register(self._ctx, self._node, self._queues)
-            self._registered = True
-        report(self._ctx)
-        return self._interval_s
+    return RepeatingThread("worker-heartbeat", send_beat, retry_s=interval_s)

@@ -40,12 +40,12 @@ def _unbind(**_: object) -> None:
 @worker_process_init.connect
 def _start_heartbeat(sender: str | None = None, **_: object) -> None:
     from app import domains  # noqa: PLC0415
-    from app.workers.service import QUEUES_VARIABLE, Heartbeat  # noqa: PLC0415
+    from app.workers.service import QUEUES_VARIABLE, make_heartbeat_thread  # noqa: PLC0415
 
     assert domains.metadata.tables  # every mapper must be known before the first query, of whichever thread
     consumed = os.environ.get(QUEUES_VARIABLE)
     names = consumed.split(",") if consumed else None
-    Heartbeat(get_current(), sender, names).start()
+    make_heartbeat_thread(get_current(), sender, names).start()
 
 
 @worker_shutting_down.connect

@@ -13,7 +13,7 @@ from app.core.db.threads import RepeatingThread
 from app.runs import service
 from app.runs.models import Run
 from app.workers.models import Worker
-from app.workers.service import Heartbeat
+from app.workers.service import make_heartbeat_thread
 from tests.integration.waiting import wait_for
 
 
@@ -88,7 +88,7 @@ def test_many_threads_that_read_and_then_write_all_get_a_connection(ctx, spec):
 
 @pytest.mark.usefixtures("taken")
 def test_a_worker_reports_itself_while_every_connection_is_taken(ctx):
-    beat = Heartbeat(ctx)
+    beat = make_heartbeat_thread(ctx)
     beat.start()
 
     def has_reported() -> bool:
@@ -110,7 +110,7 @@ def test_no_fault_ends_the_heartbeat_of_a_worker(ctx, monkeypatch, fault):
 
     with monkeypatch.context() as patched:
         patched.setattr("app.workers.service.report", fail)
-        beat = Heartbeat(ctx)
+        beat = make_heartbeat_thread(ctx)
         beat.start()
         wait_for(lambda: len(tried) > 2)
     wait_for(lambda: not ctx.stopping.is_set() and beat.is_alive())
