@@ -158,13 +158,11 @@ class EnginePool:
 
     def _drop_unused(self, new: EngineSlot, limit: int) -> bool:
         n_before = len(self._slots)
-        unused = [slot for slot in self._slots if slot is not new and not self._is_in_use(slot)]
+        others = {thread: config for thread, config in self._in_use.items() if thread != threading.get_ident()}
+        unused = [slot for slot in self._slots if slot is not new and others.get(slot.thread) != slot.config]
         while unused and _sum_memory(slot.parts for slot in self._slots) > limit:
             self._slots.remove(unused.pop(0))
         return len(self._slots) < n_before
-
-    def _is_in_use(self, slot: EngineSlot) -> bool:
-        return slot.thread != threading.get_ident() and self._in_use.get(slot.thread) == slot.config
 
 
 def _sum_memory(engines: Iterable[Mapping[Any, int]]) -> int:

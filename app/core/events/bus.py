@@ -89,7 +89,9 @@ class MemoryBus:
         seen = int(after.split("-", maxsplit=1)[0])
         with self._changed:
             if wait_s > 0:
-                self._note_listener(run_id)
+                now = time.monotonic()
+                lately = {key: at for key, at in self._listeners.items() if at + LISTENER_S > now}
+                self._listeners = lately | {run_id: now}
             self._changed.wait_for(lambda: bool(self._list_after(run_id, seen)), timeout=wait_s)
             return self._list_after(run_id, seen)
 
@@ -97,10 +99,6 @@ class MemoryBus:
         """Drops the run's buffer, which holds the text of its samples."""
         with self._changed:
             self._streams.pop(run_id, None)
-
-    def _note_listener(self, run_id: uuid.UUID) -> None:
-        now = time.monotonic()
-        self._listeners = {key: at for key, at in self._listeners.items() if at + LISTENER_S > now} | {run_id: now}
 
     def _list_after(self, run_id: uuid.UUID, seen: int) -> list[Event]:
         stream = self._streams.get(run_id)

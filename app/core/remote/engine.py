@@ -213,7 +213,9 @@ class RemoteEngine:
             for profile in (probed, replace(probed, takes_n=False)):
                 exchanges = _plan_exchanges(server, profile, request, clock)
                 await _receive(exchanges, clock, on_update, should_cancel)
-                if len(exchanges) == request.n or not _may_retry_per_sample(exchanges[0]):
+                fault = exchanges[0].fault
+                is_refused = isinstance(fault, RequestRefusedError) and fault.status in UNACCEPTABLE
+                if len(exchanges) == request.n or not is_refused:
                     break  # else once more: some take n only up to a limit, or not with temperature 0
             after = await read_counters(server) if before else {}
         has_begun = any(exchange.has_begun for exchange in exchanges)
@@ -250,11 +252,6 @@ def derive_seed(seed: int, index: int) -> int:
     """The seed of a sample with a request of its own: no two samples of a request share one, and neither do requests
     with different seeds below 2**21. Servers take 31 bits."""
     return (seed * 1024 + index) % 2**31
-
-
-def _may_retry_per_sample(exchange: Exchange) -> bool:
-    """Whether the server refused the form of the request, so that it may take one request for each sample."""
-    return isinstance(exchange.fault, RequestRefusedError) and exchange.fault.status in UNACCEPTABLE
 
 
 async def _receive(
