@@ -5,19 +5,17 @@ With every table loaded, `Base.metadata` is whole for migrations and mappers.
 
 from collections.abc import Sequence
 
-from app.accounts.models import BrowserSession, Token, User
+import app.accounts.models
+import app.completions.models
+import app.core.db.archives
+import app.datasets.models
+import app.language_models.models
+import app.samples.models
+import app.studies.models
+import app.workers.models  # noqa: F401 (loads its tables, as those above)
 from app.background.handlers import HANDLERS, Handler
-from app.background.models import BackgroundJob
-from app.completions.models import CompletionRun
-from app.core.db.archives import ProjectArchive
 from app.core.db.types import Base
-from app.datasets.models import Dataset, DatasetCheck, Task
-from app.language_models.models import PublishedHead
-from app.runs.models import Calibration, Run, RunCurve, RunTask
 from app.runs.policy import POLICIES, Policy
-from app.samples.models import Sample
-from app.studies.models import Study, StudyArm
-from app.workers.models import Worker
 
 metadata = Base.metadata
 
@@ -43,25 +41,3 @@ def _import_handlers() -> Sequence[Handler]:
 
 POLICIES.register(_import_policies)
 HANDLERS.register(_import_handlers)
-
-__all__ = [
-    "BackgroundJob",
-    "BrowserSession",
-    "Calibration",
-    "CompletionRun",
-    "Dataset",
-    "DatasetCheck",
-    "ProjectArchive",
-    "PublishedHead",
-    "Run",
-    "RunCurve",
-    "RunTask",
-    "Sample",
-    "Study",
-    "StudyArm",
-    "Task",
-    "Token",
-    "User",
-    "Worker",
-    "metadata",
-]

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import numpy as np
 
-from app.core.remote.event_loop import run_in_own_loop
+from app.core.remote.connection import run_in_own_loop
 from evaluation.datasets import Task
 from evaluation.load_metrics import Fate
 

@@ -19,7 +19,6 @@ from app.jobs.work import machine_use
 _SETTINGS = {
     "BASSLINE_DATABASE_URL": "",
     "BASSLINE_BROKER_URL": "memory://",
-    "BASSLINE_EVENTS_URL": "",
     "BASSLINE_REQUIRE_TOKENS": "false",
     "BASSLINE_RATE_LIMIT": "",
 }

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 
 from app.core.remote.chunks import RemoteServerError
-from app.core.remote.connection import BusyWait, ServerConnection
-from app.core.remote.event_loop import run_in_own_loop
+from app.core.remote.connection import BusyWait, ServerConnection, run_in_own_loop
 from app.core.remote.profile import ServerProfile, probe_server
 from app.core.remote.target import COMPLETIONS_PATH, RemoteTarget
 from benchmarks._arms import PEER, TOP_P, Peer, Speed
@@ -80,7 +79,7 @@ async def _count(server: ServerConnection, body: dict[str, object], n_choices: i
     async with contextlib.aclosing(server.stream(body, MAX_EVENT_BYTES, BusyWait(), COMPLETIONS_PATH)) as chunks:
         async for chunk in chunks:
             known = [choice for choice in chunk.choices if 0 <= choice.index < n_choices]
-            counted = chunk.usage.completion_tokens if chunk.usage is not None else None
+            counted = chunk.usage.completion_tokens
             if counted is not None and not chunk.choices:
                 answer.of_all = counted
             elif counted is not None and known:

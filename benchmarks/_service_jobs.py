@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,9 @@ from app.core.context import Context
 from app.core.db import migrate
 from app.core.db.database import Database
 from app.core.events.bus import MemoryBus
+from app.core.ports import SandboxGrader
+from app.core.remote.engine import RemoteEngine
+from app.core.remote.target import RemoteTarget
 from app.core.settings import Settings
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.jobs.embedded import EmbeddedWorkers
@@ -27,36 +30,20 @@ from evaluation.verdicts import Status, Trust, Verdict
 if TYPE_CHECKING:
     from app.core.ports import OnProgress
     from decoding.config import EngineConfig
-    from decoding.models.loaded import ModelSpec
     from evaluation.datasets import Task
 
 N_TOKENS = 100
 TARGET = "smollm2-135m"  # named, never loaded
 
 
-class _Engine:
+class _Engine(RemoteEngine):
     """Returns n samples of N_TOKENS tokens at once."""
 
-    has_chat_template = False
-    infill_format = None
-
-    def render_chat(
-        self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs: Mapping[str, Any] | None = None
-    ) -> str:
-        return reply_prefix
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        return str(tokens)
-
-    def get_serving_costs(self) -> dict[str, float]:
-        """Nothing is measured."""
-        return {}
+    def __init__(self) -> None:
+        super().__init__(RemoteTarget("none", ""))
 
     def get_provenance(self) -> dict[str, str | int | float | None]:
         return {"device": "none"}
-
-    def count_memory(self) -> dict[ModelSpec | EngineConfig, int]:
-        return {}
 
     def generate(self, request: Request, on_update: Any = None, should_cancel: Any = None) -> Completion:
         samples = [
@@ -79,25 +66,22 @@ class _Engine:
         ]
         return Completion(samples, len(request.prompt) // 4, [], 0.01, 0.1 * request.n)
 
-    def calibrate(self) -> None:
-        pass
-
     def generate_many(
         self, requests: Iterable[Request], on_update: Any = None, should_cancel: Any = None
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         for position, request in enumerate(requests):
             yield position, self.generate(request)
 
-    def serve(
-        self, requests: Iterable[Request | None], on_update: Any = None, should_cancel: Any = None
-    ) -> Iterator[tuple[int, Completion | RequestError]]:
-        yield from self.generate_many(request for request in requests if request is not None)
 
-
-class _Grader:
+class _Grader(SandboxGrader):
     """Passes everything at once."""
 
-    sandbox = "none"
+    def __init__(self) -> None:
+        pass  # it has no sandbox
+
+    @property
+    def sandbox(self) -> str:
+        return "none"
 
     def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
         for position in range(len(items)):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -12,17 +10,12 @@ from app import domains
 from app.accounts import service
 from app.accounts import users as people
 from app.cli import common
-from app.cli.progress import PartsBar
-from app.core import observability
 from app.core.context import make_context
 from app.core.db import migrate
-from app.core.db.backup import Backup, Progress, restore_backup, save_backup
-from app.core.db.database import Database
+from app.core.db.backup import restore_backup, save_backup
 from app.core.states import Scope
 from app.core.terminal import echo
 from app.jobs.database_lock import DatabaseLock
-
-PROGRESS_EVERY_S = 10.0  # between two lines where the output is not a terminal
 
 scope_option = click.option(
     "--scope",
@@ -55,11 +48,7 @@ def upgrade() -> None:
     assert domains.metadata.tables
     ctx = make_context()
     migrate.upgrade(ctx.database)
-    done = f"the database is at schema {migrate.get_current_revision(ctx.database)}"
-    if observability.must_write_json_lines():  # the service `migrate` of the stack
-        observability.write_line(done)
-    else:
-        echo(done)
+    echo(f"the database is at schema {migrate.get_current_revision(ctx.database)}")
 
 
 @db.command()
@@ -72,9 +61,8 @@ def backup(file: Path) -> None:
     Example:
         bassline db backup /backups/bassline-2026-11-27
     """
-    with _open_own_database() as database, PartsBar(PROGRESS_EVERY_S) as bar:
-        saved = save_backup(database, file, _show_progress(bar, "saving"))
-    echo(f"saved the database to {_describe_backup(saved)}")
+    save_backup(make_context().database, file)
+    echo(f"saved the database to {file}")
 
 
 @db.command()
@@ -86,37 +74,15 @@ def restore(file: Path, replace: bool) -> None:
     Example:
         bassline db restore /backups/bassline-2026-11-27 --replace
     """
-    with _open_own_database() as database, PartsBar(PROGRESS_EVERY_S) as bar:
-        lock = DatabaseLock(database.file, "db restore")
-        lock.acquire()
-        try:
-            restored = restore_backup(database, file, _show_progress(bar, "restoring"), replace=replace)
-        finally:
-            lock.release()
-    next_step = "" if restored.schema == migrate.get_newest_revision() else "; run `bassline db upgrade` next"
-    echo(f"restored the database from {_describe_backup(restored)}{next_step}")
-
-
-@contextmanager
-def _open_own_database() -> Iterator[Database]:
-    """The database of the settings, whatever its schema; disposed after the block."""
     database = make_context().database
+    lock = DatabaseLock(database.file, "db restore")
+    lock.acquire()
     try:
-        yield database
+        schema = restore_backup(database, file, replace=replace)
     finally:
-        database.dispose()
-
-
-def _show_progress(bar: PartsBar, part: str) -> Progress:
-    def show(done: int, total: int) -> None:
-        left = bar.advance_to(part, done, total)
-        bar.tell(f"{done / max(total, 1):.0%}, {left}")
-
-    return show
-
-
-def _describe_backup(backup: Backup) -> str:
-    return f"{backup.file} (schema {backup.schema}, {backup.n_bytes / 1e6:,.1f} MB)"
+        lock.release()
+    next_step = "" if schema == migrate.get_newest_revision() else "; run `bassline db upgrade` next"
+    echo(f"restored the database from {file} (schema {schema}){next_step}")
 
 
 @click.group()

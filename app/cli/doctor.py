@@ -49,11 +49,7 @@ def _list_failures(found: list[Finding]) -> list[str]:
 
 
 def _collect_findings() -> list[Finding]:
-    """All findings; checks that wait for a process or a server run at the same time.
-
-    The clock comes first, alone: it measures what other processes take.
-    """
-    clock = run_check("clock", machine.check_clock)
+    """All findings; checks that wait for a process or a server run at the same time."""
     checks: list[tuple[str, Check]] = [
         ("versions", machine.check_versions),
         ("device", machine.check_device),
@@ -70,15 +66,12 @@ def _collect_findings() -> list[Finding]:
         )
     if settings is not None:
         checks += [
-            ("database", partial(service.check_database, settings)),
-            ("broker", partial(service.check_broker, settings)),
-            ("workers", partial(service.check_workers, settings)),
+            ("service", partial(service.check_service, settings)),
             ("models", partial(service.check_models, settings)),
             ("disk", partial(service.check_disks, settings)),
         ]
     with ThreadPoolExecutor(len(checks)) as pool:
-        others = [finding for found in pool.map(lambda check: run_check(*check), checks) for finding in found]
-    return [*clock, *others]
+        return [finding for found in pool.map(lambda check: run_check(*check), checks) for finding in found]
 
 
 def _build_table(found: list[Finding]) -> Table:

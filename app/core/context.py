@@ -6,13 +6,13 @@ import functools
 import os
 import socket
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
 
 from app.core import ports
 from app.core.broker import broker
 from app.core.broker.broker import Broker
 from app.core.broker.turns import TurnScheduler
-from app.core.caller_pool import CallerPool
 from app.core.db.archives import read_project_archive
 from app.core.db.database import Database
 from app.core.engines import EnginePool
@@ -22,6 +22,34 @@ from app.core.settings import WEB_DOWNLOADS, Settings, load_settings
 from app.core.states import WorkStep
 
 CACHE_DIR_VARIABLE = "BASSLINE_CACHE_DIR"
+SHARES = 3  # one caller holds at most one place in so many
+
+
+class CallerPool:
+    """`size` places for what holds threads of a web process, such as live views.
+
+    One caller gets at most a third of them, and at least one.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._held: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self.share = max(size // SHARES, 1)
+
+    def acquire(self, caller: str) -> bool:
+        """Takes a place for the caller; False if the caller's share or all places are taken."""
+        with self._lock:
+            if self._held[caller] >= self.share or self._held.total() >= self._size:
+                return False
+            self._held[caller] += 1
+            return True
+
+    def release(self, caller: str) -> None:
+        """Gives one of the caller's places back."""
+        with self._lock:
+            self._held[caller] -= 1
+            self._held += Counter()  # forgets callers without a place
 
 
 @dataclass(slots=True)
@@ -70,7 +98,7 @@ def make_context(settings: Settings | None = None) -> Context:
     grader = functools.partial(
         ports.SandboxGrader, settings.packages, functools.partial(read_project_archive, database)
     )
-    return Context(settings, database, create_event_bus(settings.effective_events_url), make_grader=grader)
+    return Context(settings, database, create_event_bus(settings.broker_url), make_grader=grader)
 
 
 _current: list[Context] = []

@@ -157,21 +157,12 @@ class EnginePool:
         return went
 
     def _drop_unused(self, new: EngineSlot, limit: int) -> bool:
-        protected = [slot for slot in self._slots if slot is new or self._is_in_use(slot)]
-        protected_parts = {part for slot in protected for part in slot.parts}
-        remaining = list(self._slots)
-        for slot in self._slots:
-            if _sum_memory(each.parts for each in remaining) <= limit:
-                break
-            frees_memory = any(n for part, n in slot.parts.items() if part not in protected_parts)
-            if frees_memory and slot not in protected:
-                remaining.remove(slot)
-        went = len(remaining) < len(self._slots)
-        self._slots = remaining
-        return went
-
-    def _is_in_use(self, slot: EngineSlot) -> bool:
-        return slot.thread != threading.get_ident() and self._in_use.get(slot.thread) == slot.config
+        n_before = len(self._slots)
+        others = {thread: config for thread, config in self._in_use.items() if thread != threading.get_ident()}
+        unused = [slot for slot in self._slots if slot is not new and others.get(slot.thread) != slot.config]
+        while unused and _sum_memory(slot.parts for slot in self._slots) > limit:
+            self._slots.remove(unused.pop(0))
+        return len(self._slots) < n_before
 
 
 def _sum_memory(engines: Iterable[Mapping[Any, int]]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -16,7 +15,6 @@ class LazyRegistry(Generic[T]):
         self._get_name = get_name
         self._load: Callable[[], Sequence[T]] | None = None
         self._by_name: dict[str, T] = {}
-        self._lock = threading.Lock()
 
     def register(self, load: Callable[[], Sequence[T]]) -> None:
         """Sets the function that returns this process's objects. It is called on first use; register before that."""
@@ -24,9 +22,8 @@ class LazyRegistry(Generic[T]):
 
     def get_all(self) -> Mapping[str, T]:
         """The objects by name. Raises RuntimeError if none were registered."""
-        with self._lock:
-            if not self._by_name:
-                if self._load is None:
-                    raise RuntimeError("nothing is registered: import app.domains before any work")
-                self._by_name = {self._get_name(each): each for each in self._load()}
-            return self._by_name
+        if not self._by_name:
+            if self._load is None:
+                raise RuntimeError("nothing is registered: import app.domains before any work")
+            self._by_name = {self._get_name(each): each for each in self._load()}
+        return self._by_name

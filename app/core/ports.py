@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.core.errors import BadInputError, UnavailableError
 from app.core.remote import target
 from decoding.models.errors import ModelError
 
 if TYPE_CHECKING:
+    from app.core.remote.engine import RemoteEngine
     from decoding.config import EngineConfig
+    from decoding.engine import Engine as DecodingEngine
     from decoding.models.loaded import ModelSpec
-    from decoding.request import (
-        Calibration,
-        Completion,
-        OnBatchUpdate,
-        OnUpdate,
-        Request,
-        RequestError,
-        ShouldCancel,
-        ShouldCancelRequest,
-    )
     from evaluation.datasets import Task
-    from evaluation.prompting import InfillFormat
     from evaluation.sandbox import Sandbox
     from evaluation.verdicts import Verdict
 
@@ -31,79 +22,9 @@ OnProgress = Callable[[str], None]
 EngineParts = Mapping["ModelSpec | EngineConfig", int]
 """Bytes in memory: of models, by their `ModelSpec`, and of an engine's other memory, by its configuration."""
 MEMORY_SHARE = 0.6  # of a device's memory, for engines; the rest is for the batches being decoded, and for grading
-
-
-class Engine(Protocol):
-    """The interface of a loaded engine (decoding/engine.py)."""
-
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether the target's tokenizer has a chat template."""
-
-    @property
-    def infill_format(self) -> InfillFormat | None:
-        """How to ask the model to fill a gap; None if it cannot."""
-
-    def generate(
-        self, request: Request, on_update: OnUpdate | None = None, should_cancel: ShouldCancel | None = None
-    ) -> Completion:
-        """n samples of one prompt before its deadline; RequestError for a request that cannot be honoured."""
-
-    def generate_many(
-        self,
-        requests: Iterable[Request],
-        on_update: OnBatchUpdate | None = None,
-        should_cancel: ShouldCancelRequest | None = None,
-    ) -> Iterator[tuple[int, Completion | RequestError]]:
-        """(position, outcome) of requests decoded in one batch, each taken from `requests` when there is room."""
-
-    def serve(
-        self,
-        requests: Iterable[Request | None],
-        on_update: OnBatchUpdate | None = None,
-        should_cancel: ShouldCancelRequest | None = None,
-    ) -> Iterator[tuple[int, Completion | RequestError]]:
-        """(position, outcome) of requests that arrive while others are decoded.
-
-        `requests` yields None while none is waiting.
-        """
-
-    def calibrate(self) -> Calibration | None:
-        """Measures this machine's speed; None if another machine decodes. Call it between requests."""
-
-    def render_chat(
-        self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs: Mapping[str, Any] | None = None
-    ) -> str:
-        """The messages in the target's chat template, which can read `template_kwargs`, with the reply opened by
-        `reply_prefix`."""
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """The text of token ids; RequestError for one that the target does not have."""
-
-    def get_provenance(self) -> Mapping[str, str | int | float | None]:
-        """The provenance of its figures: hashes, versions, device."""
-
-    def get_serving_costs(self) -> Mapping[str, float]:
-        """Seconds as measured since it was loaded: `round_s` of a round, `prompt_token_s` of a prompt's token; empty
-        where it is not this machine that decodes."""
-
-    def count_memory(self) -> EngineParts:
-        """The bytes that it keeps in memory. Models that engines share have equal keys."""
-
-
-class Grader(Protocol):
-    """The interface of the sandbox: programs in, verdicts out."""
-
-    @property
-    def sandbox(self) -> str:
-        """Which isolation is in force, in a few words; a dataset check holds for one such value."""
-
-    def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
-        """(position, verdict) of each (program, task), in order of completion."""
-
-
-EngineLoader = Callable[["EngineConfig", OnProgress | None], Engine]
-GraderFactory = Callable[[], Grader]
+Engine: TypeAlias = "DecodingEngine | RemoteEngine"
+EngineLoader: TypeAlias = Callable[["EngineConfig", OnProgress | None], "Engine"]
+GraderFactory: TypeAlias = "Callable[[], SandboxGrader]"
 
 
 def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> Engine:

@@ -50,8 +50,7 @@ class Settings(BaseSettings):
         description="folder of the SQLite database and its lock; empty: bassline in $XDG_DATA_HOME or ~/.local/share",
     )
     database_url: str = Field("", description="SQLAlchemy URL; empty: SQLite in data_dir")
-    broker_url: str = Field(MEMORY_BROKER, description="broker: memory:// (embedded) or redis://... (Celery)")
-    events_url: str = Field("", description="Redis for live events; empty: the broker's Redis, else memory")
+    broker_url: str = Field(MEMORY_BROKER, description="broker and live events: memory:// (embedded) or redis://...")
     cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
     secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
     oidc_issuer: str = Field(
@@ -136,14 +135,12 @@ class Settings(BaseSettings):
             raise ValueError("a database in memory is lost at once: name a file, as in sqlite:///FILE")
         return value.replace("postgresql://", "postgresql+psycopg://", 1)
 
-    @field_validator("broker_url", "events_url")
+    @field_validator("broker_url")
     @classmethod
-    def _require_known_broker(cls, value: str, info: ValidationInfo) -> str:
-        is_broker = info.field_name == "broker_url"
-        socket = "redis+socket://" if is_broker else "unix://"  # as Celery and redis-py each call it
-        if value and not value.startswith((MEMORY_BROKER, "redis://", "rediss://", socket)):
-            raise ValueError(f"use memory://, redis://HOST:6379/0 or {socket}/FILE")
-        return value or (MEMORY_BROKER if is_broker else "")
+    def _require_known_broker(cls, value: str) -> str:
+        if value and not value.startswith((MEMORY_BROKER, "redis://", "rediss://")):
+            raise ValueError("use memory:// or redis://HOST:6379/0")
+        return value or MEMORY_BROKER
 
     @field_validator("engine_memory", mode="wrap")
     @classmethod
@@ -196,12 +193,6 @@ class Settings(BaseSettings):
     def effective_database_url(self) -> str:
         """The SQLAlchemy URL in force."""
         return self.database_url or f"sqlite:///{self.data_dir / 'bassline.db'}"
-
-    @property
-    def effective_events_url(self) -> str:
-        """The URL of the event bus in force: `events_url`, else the broker's as redis-py writes it."""
-        from_broker = self.broker_url.replace("redis+socket://", "unix://", 1).replace("virtual_host=", "db=", 1)
-        return self.events_url or from_broker
 
     @property
     def model_patterns(self) -> tuple[str, ...]:

@@ -34,16 +34,12 @@ class _Console(Console):
 
 def open_stdout() -> Console:
     """A console for results."""
-    return _build_console(sys.stdout.isatty(), stderr=False)
+    return _Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
 
 
 def open_stderr() -> Console:
     """A console for progress."""
-    return _build_console(sys.stderr.isatty(), stderr=True)
-
-
-def _build_console(is_terminal: bool, *, stderr: bool) -> Console:
-    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=None if is_terminal else WIDTH)
+    return _Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDTH)
 
 
 def echo(text: str, *, err: bool = False) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -26,9 +27,8 @@ class VersionedCache(Generic[K, V]):
     """
 
     def __init__(self, size: int) -> None:
-        self._size = size
         self._bookkeeping = threading.Lock()
-        self._slots: dict[K, _Slot[V]] = {}  # least recently used first
+        self._get_slot = lru_cache(size)(lambda _key: _Slot[V]())
 
     def get(
         self, key: K, version: object, compute: Callable[[], V], *, still_good: Callable[[V], bool] = lambda _: False
@@ -37,18 +37,10 @@ class VersionedCache(Generic[K, V]):
 
         A value of another version is returned too if it is `still_good`.
         """
-        slot = self._mark_used(key)
+        with self._bookkeeping:
+            slot = self._get_slot(key)
         with slot.computing:
             if slot.kept is None or (slot.kept[0] != version and not still_good(slot.kept[1])):
                 slot.kept = None  # so that two values of one key never take memory at once
                 slot.kept = (version, compute())
             return slot.kept[1]
-
-    def _mark_used(self, key: K) -> _Slot[V]:
-        """The slot of the key, now the last used."""
-        with self._bookkeeping:
-            found = self._slots.pop(key, None)
-            slot = self._slots[key] = _Slot() if found is None else found
-            while len(self._slots) > self._size:
-                del self._slots[next(iter(self._slots))]
-            return slot

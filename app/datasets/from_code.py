@@ -18,7 +18,7 @@ from app.background.work import hold_command
 from app.core.context import Context
 from app.core.db.archives import store_project_archives
 from app.core.errors import BadInputError
-from app.core.ports import Grader
+from app.core.ports import SandboxGrader
 from app.core.states import PASSED
 from app.datasets import service
 from app.datasets.checking import check_solutions
@@ -159,7 +159,7 @@ def recheck_stored_tasks(
 
 
 def _find_trivially_passed(
-    ctx: Context, dataset: Dataset, grader: Grader, on_judged: Callable[[int, int], object]
+    ctx: Context, dataset: Dataset, grader: SandboxGrader, on_judged: Callable[[int, int], object]
 ) -> list[str]:
     found = service.find_dataset(ctx, dataset.id)
     tasks = [service.to_evaluation_task(task) for task in found.tasks] if found else []

@@ -1,22 +1,14 @@
-"""Versions, device, kernels, attention, clock, sandbox, and the languages that can be judged."""
+"""Versions, device, kernels, attention, sandbox, and the languages that can be judged."""
 
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
-
 from app.core.provenance import get_version
 from app.doctor.finding import Finding
-from app.jobs.work import machine_use
-from app.runs.clock import MAX_LOST_SHARE
-from app.web.ui.units import format_percent
 from evaluation.datasets import PYTHON
 from evaluation.languages import registry
 from evaluation.languages.base import ToolchainError
@@ -25,7 +17,6 @@ from evaluation.sandbox import Sandbox, SandboxUnavailableError
 if TYPE_CHECKING:
     import torch
 
-MEASURE_S = 0.5
 SHOWN_PACKAGES = ("torch", "transformers", "triton")
 SHAPE = (2, 7, 64)  # KV heads, query heads of each, width: the attention of qwen2.5-coder-0.5b
 NVIDIA = Path("/proc/driver/nvidia/version")
@@ -36,24 +27,9 @@ TIERS = {
 
 
 def check_versions() -> Iterator[Finding]:
-    """The versions of Python and of the main packages, and every package outside its supported range."""
+    """The versions of Python and of the main packages."""
     shown = [f"{name} {get_version(name) or 'not installed'}" for name in SHOWN_PACKAGES]
-    python = platform.python_version()
-    supported = SpecifierSet(metadata.metadata("bassline")["Requires-Python"])
-    yield Finding("versions", "ok", ", ".join([f"Python {python}", *shown]))
-    if not supported.contains(python):
-        yield Finding("versions", "fail", f"Python {python} is not supported", f"Use Python {supported}.")
-    for requirement in map(Requirement, metadata.requires("bassline") or ()):
-        if requirement.marker and not requirement.marker.evaluate():
-            continue
-        found = get_version(requirement.name)
-        if found is None:
-            yield Finding(
-                "versions", "fail", f"{requirement.name} is not installed", f'Run `pip install "{requirement}"`.'
-            )
-        elif not requirement.specifier.contains(found, prereleases=True):
-            what = f"{requirement.name} {found} is outside the supported range {requirement.specifier}"
-            yield Finding("versions", "warn", what, f'Run `pip install "{requirement}"`.')
+    yield Finding("versions", "ok", ", ".join([f"Python {platform.python_version()}", *shown]))
 
 
 def check_device() -> Iterator[Finding]:
@@ -99,25 +75,6 @@ def check_kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Ite
         yield Finding("kernels", "warn", f"{name} is wrong on this GPU: {why}", remedy)
     if not found:
         yield Finding("kernels", "ok", "equal to their reference")
-
-
-def check_clock() -> Iterator[Finding]:
-    """The share of the machine that other programs use while this process is idle."""
-    before = machine_use.read_cpu_counters()
-    time.sleep(MEASURE_S)
-    use = machine_use.compute_use_since(before)
-    if use is None:
-        yield Finding(
-            "clock", "warn", "how busy the machine is cannot be read here", "Measure when nothing else runs on it."
-        )
-        return
-    share = min((use.others_cpu_s + use.steal_s) / use.capacity_s, 1.0)
-    what = f"other programs use {format_percent(share)} of the machine now, load {use.load_average:.1f}"
-    if share > MAX_LOST_SHARE:
-        remedy = f"Stop other programs before you measure: from {format_percent(MAX_LOST_SHARE)} on, runs carry a mark."
-        yield Finding("clock", "warn", what, remedy)
-    else:
-        yield Finding("clock", "ok", what)
 
 
 def check_sandbox() -> Iterator[Finding]:

@@ -7,13 +7,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from sqlalchemy import text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError
 
 from app.core.broker.broker import create_broker
 from app.core.db import migrate
-from app.core.db.database import Database, summarize_error
+from app.core.db.database import Database
 from app.core.errors import UnavailableError
 from app.core.observability import redact_text
 from app.core.settings import Settings
@@ -26,78 +24,41 @@ from kernels.cache import cache_folder
 
 DEMO = "qwen2.5-coder-0.5b"  # the model of `make demo`
 FEW_BYTES = 1_000_000_000
-UPGRADE = "Run `bassline db upgrade`."
 
 
-def check_database(settings: Settings) -> Iterator[Finding]:
-    """Whether the database can be reached and written, and its schema."""
-    found = Database(settings.effective_database_url)
-    name = make_url(found.url).render_as_string()
-    if found.file and not found.file.exists():
-        yield Finding("database", "ok", f"{found.file} is made at the first use")
-        return
+def check_service(settings: Settings) -> Iterator[Finding]:
+    """Database, broker and workers, as readiness sees them."""
+    database = Database(settings.effective_database_url)
     try:
-        at, head = migrate.get_current_revision(found), migrate.get_newest_revision()
-        yield Finding("database", "ok", name)
-        yield _check_schema(at, head, upgraded_at_start=found.is_sqlite)
-        if at is not None:
-            _try_to_write(found)
+        yield (found := _check_database(database))
+        if settings.embedded:
+            for part in ("broker", "workers"):
+                yield Finding(part, "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
+            return
+        fault, url = create_broker(settings).find_fault(), redact_text(settings.broker_url)
+        yield _judge("broker", fault and f"{url} {fault}", url, "Start Redis, or set BASSLINE_BROKER_URL.")
+        fault = health.NOT_ASKED if found.status == "fail" else health.find_workers_fault(database)
+        yield _judge("workers", fault, "every queue is consumed")
+    finally:
+        database.dispose()
+
+
+def _check_database(database: Database) -> Finding:
+    if database.file and not database.file.exists():
+        return Finding("database", "ok", f"{database.file} is made at the first use")
+    try:
+        revision = migrate.get_current_revision(database)
     except UnavailableError as error:
-        yield Finding("database", "fail", str(error), "Start the server, or set BASSLINE_DATABASE_URL.")
-    except DBAPIError as error:
-        yield Finding(
-            "database", "fail", f"cannot be written: {summarize_error(error)}", "Give the user the right to write it."
-        )
-    finally:
-        found.dispose()
+        return Finding("database", "fail", str(error), "Start the server, or set BASSLINE_DATABASE_URL.")
+    fault = health.find_database_fault(database)
+    if fault and database.is_sqlite and (revision is None or migrate.is_known(revision)):
+        return Finding("database", "warn", f"{fault}; the next start does it", "Make a copy first.")
+    fault = fault or health.find_storage_fault(database)
+    return _judge("database", fault, make_url(database.url).render_as_string())
 
 
-def check_broker(settings: Settings) -> Iterator[Finding]:
-    """Whether the broker answers."""
-    if settings.embedded:
-        yield Finding("broker", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
-        return
-    fault, url = create_broker(settings).find_fault(), redact_text(settings.broker_url)
-    if fault:
-        yield Finding("broker", "fail", f"{url} {fault}", "Start Redis, or set BASSLINE_BROKER_URL.")
-    else:
-        yield Finding("broker", "ok", url)
-
-
-def check_workers(settings: Settings) -> Iterator[Finding]:
-    """Whether workers process submitted runs."""
-    if settings.embedded:
-        yield Finding("workers", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
-        return
-    found = Database(settings.effective_database_url)
-    try:
-        fault = health.NOT_ASKED if health.find_database_fault(found) else health.find_workers_fault(found)
-    finally:
-        found.dispose()
-    if fault:
-        yield Finding("workers", "fail", fault, "Start `bassline worker`, or repair the parts above.")
-    else:
-        yield Finding("workers", "ok", "every queue is consumed")
-
-
-def _check_schema(at: str | None, head: str, *, upgraded_at_start: bool) -> Finding:
-    if at == head:
-        return Finding("schema", "ok", at)
-    if at is not None and not migrate.is_known(at):
-        return Finding("schema", "fail", f"{at} is of another version, not this one's {head}", "Install that version.")
-    what = f"{at or 'empty'}, this version needs {head}"
-    if upgraded_at_start:
-        return Finding("schema", "warn", f"{what}: the next start upgrades it", f"Make a copy first. {UPGRADE}")
-    return Finding("schema", "fail", what, UPGRADE)
-
-
-def _try_to_write(found: Database) -> None:
-    """Updates the schema's revision to itself and rolls back. Raises DBAPIError if the database refuses writes."""
-    with found.connect() as connection:
-        if found.is_sqlite:
-            connection.exec_driver_sql("PRAGMA busy_timeout=2000")
-        connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
-        connection.rollback()
+def _judge(part: str, fault: str | None, good: str, remedy: str = "") -> Finding:
+    return Finding(part, "fail", fault, remedy) if fault else Finding(part, "ok", good)
 
 
 def check_models(settings: Settings) -> Iterator[Finding]:

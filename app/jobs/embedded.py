@@ -22,7 +22,7 @@ from app.core.db.threads import RepeatingThread
 from app.jobs import reaper
 from app.jobs.database_lock import DatabaseLock
 from app.jobs.messages import MESSAGE_HANDLERS
-from app.workers.service import Heartbeat
+from app.workers.service import make_heartbeat_thread
 
 POLL_S = 0.25  # after which a waiting worker notices that the process stops
 STOP_S = 60.0
@@ -40,7 +40,7 @@ class EmbeddedWorkers:
         self._ctx = ctx
         self._lock = DatabaseLock(ctx.database.file, purpose)
         self._broker = MemoryBroker()
-        self._heartbeat = Heartbeat(ctx)
+        self._heartbeat = make_heartbeat_thread(ctx)
         self._threads = [
             RepeatingThread("worker-gpu", partial(self._process_messages, queues.GPU), retry_s=POLL_S),
             RepeatingThread("worker-exec", partial(self._process_messages, queues.SANDBOX), retry_s=POLL_S),

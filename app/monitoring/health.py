@@ -7,6 +7,7 @@ import math
 import shutil
 import threading
 import time
+from concurrent.futures import Future
 
 import structlog
 from flask import Blueprint, Response
@@ -83,33 +84,29 @@ class ReadinessCheck:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known = _build_unready("not checked yet")
-        self._checked_at = -math.inf
-        self._began_at = 0.0
-        self._ended: threading.Event | None = None  # of the check that is under way
+        self._found: Future[Readiness] = Future()  # of the last check, or of the one that is under way
+        self._began_at = -math.inf
 
     def read(self, ctx: Context) -> Readiness:
         """The readiness, at most REUSE_S seconds old. Takes at most ANSWER_S seconds."""
         with self._lock:
-            if self._ended is None:
-                if time.monotonic() - self._checked_at < REUSE_S:
-                    return self._known
-                self._ended, self._began_at = threading.Event(), time.monotonic()
-                threading.Thread(target=self._check, args=(ctx, self._ended), name="readiness", daemon=True).start()
-            ended, left_s = self._ended, self._began_at + ANSWER_S - time.monotonic()
-        if ended.wait(max(left_s, 0.0)):
-            return self._known
-        return _build_unready(f"does not answer within {ANSWER_S:g} seconds")
-
-    def _check(self, ctx: Context, ended: threading.Event) -> None:
+            is_over = self._found.done() or self._began_at == -math.inf
+            if is_over and time.monotonic() - self._began_at >= REUSE_S:
+                self._found, self._began_at = Future(), time.monotonic()
+                threading.Thread(target=_check, args=(ctx, self._found), name="readiness", daemon=True).start()
+            found, left_s = self._found, self._began_at + ANSWER_S - time.monotonic()
         try:
-            found = check_readiness(ctx)
-        except Exception as error:
-            log.warning("readiness could not be checked", exc_info=error)
-            found = _build_unready(f"cannot be checked: {summarize_error(error)}")
-        with self._lock:
-            self._known, self._checked_at, self._ended = found, time.monotonic(), None
-        ended.set()
+            return found.result(max(left_s, 0.0))
+        except TimeoutError:
+            return _build_unready(f"does not answer within {ANSWER_S:g} seconds")
+
+
+def _check(ctx: Context, found: Future[Readiness]) -> None:
+    try:
+        found.set_result(check_readiness(ctx))
+    except Exception as error:
+        log.warning("readiness could not be checked", exc_info=error)
+        found.set_result(_build_unready(f"cannot be checked: {summarize_error(error)}"))
 
 
 def check_readiness(ctx: Context) -> Readiness:
@@ -180,15 +177,9 @@ def find_workers_fault(database: Database) -> str | None:
     """
     with database.read() as session:
         now = read_database_time(session)
-        alive = [w for w in workers.list_workers(session) if workers.is_alive(w, now)]
+        alive = workers.find_alive_workers(session)
         if not alive:
             return f"none has reported itself for {workers.ALIVE_S:g} seconds: start `bassline worker`"
-        dying = [w for w in alive if workers.is_crashing_repeatedly(w, now)]
-        if dying:
-            return (
-                f"{dying[0].node} keeps dying: {dying[0].crashes} processes in a row ended within "
-                f"{workers.STEADY.total_seconds():g} seconds of their start: read its log"
-            )
         missing = [queue for queue in queues.ALL if not any(workers.is_consuming(w, queue) for w in alive)]
         if missing:
             return (

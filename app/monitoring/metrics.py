@@ -7,10 +7,10 @@ Activity is a gauge over the last WINDOW_S seconds, so a scrape reads few rows h
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from flask import Blueprint, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Metric, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from sqlalchemy import case, func, select
@@ -38,18 +38,12 @@ SUMMED = (Sample.n_drafted, Sample.n_accepted, Sample.n_tokens, Sample.n_rounds)
 @declare_operation({200: PLAIN_TEXT})
 def metrics() -> Response:
     """Figures of the service for Prometheus; docs/monitoring.md explains each."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_DatabaseCollector(get_session()))
-    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(_DatabaseCollector(get_session())), content_type=CONTENT_TYPE_LATEST)
 
 
 class _DatabaseCollector(Collector):
     def __init__(self, reading: Session) -> None:
         self._session = reading
-
-    def describe(self) -> Iterable[Metric]:
-        """Empty, so that registering the collector does not read the database."""
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         """Called once per scrape."""

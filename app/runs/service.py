@@ -138,10 +138,10 @@ def require_answering(ctx: Context, targets: Iterable[str], *, is_local: bool) -
     endpoints = dict.fromkeys(target for target in targets if remote.is_remote(target))
     remote.require_secrets_for_each(remote.parse_target(target).base_url for target in endpoints)
     if endpoints and (is_local or ctx.settings.embedded):
-        from app.core.remote import reachability  # noqa: PLC0415  (loads a HTTP client)
+        from app.core.remote import connection  # noqa: PLC0415  (loads a HTTP client)
 
         for target in endpoints:
-            reachability.require_answering(target)
+            connection.require_answering(target)
 
 
 def require_models(ctx: Context, spec: DecodingSpec) -> None:

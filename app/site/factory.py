@@ -9,12 +9,9 @@ import gc
 import importlib
 import importlib.util
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from flask import Flask, Response
-from flask.typing import ResponseReturnValue
+from flask import Flask
 
 from app import domains
 from app.accounts import access, users
@@ -26,59 +23,27 @@ from app.web.http import disconnect, limits, openapi, problems, request_context,
 from app.web.http.responses import STATIC_AGE_S, build_versioned_path
 
 
-@dataclass(frozen=True, slots=True)
-class ViewLayer:
-    """One layer around the views, and why it stands where it stands.
-
-    A `before` that answers the request keeps it from the layers further in and from the view. Each `after` sees every
-    response.
-    """
-
-    name: str
-    reason: str
-    before: Callable[[], ResponseReturnValue | None] | None = None
-    after: Callable[[Response], Response] | None = None
-    install: Callable[[Flask], object] | None = None  # of an extension, which registers its own hooks
-
-
-LAYERS = (
-    ViewLayer("compression", "sees the body as it is sent, after every other layer", after=responses.compress),
-    ViewLayer(
-        "retry-after",
-        "corrects the header that the rate limit sets on every response",
-        after=request_context.set_retry_after,
-    ),
-    ViewLayer(
-        "log",
-        "gives an id to every line that a layer further in writes, and measures the time of all of them",
-        before=request_log.begin_request_log,
-        after=request_log.end_request_log,
-    ),
-    ViewLayer("send timeout", "holds for every response, also one of a layer further in", disconnect.limit_sending),
-    ViewLayer(
-        "access",
-        "refuses strangers before anything reads the body, and tells the rate limit the caller",
-        access.authorize_request,
-    ),
-    ViewLayer("headers", "sets what no layer further in has set", after=security.set_headers),
-    ViewLayer("csrf", "refuses forged forms before they count against the caller", install=security.csrf.init_app),
-    ViewLayer("body size", "refuses large bodies before anything but the CSRF check reads them", limits.check_size),
-    ViewLayer("rate", "counts by caller, so it needs access", install=limits.install_rate_limit),
-    ViewLayer("storable input", "reads the form, so it needs the limit of its size", limits.check_texts),
-    ViewLayer("etags", "turns a response into 304 before it is logged", after=responses.add_etag),
-)
-"""Outermost first: a request passes the list downwards, its response upwards."""
-
-
 def install_layers(app: Flask) -> None:
-    """Registers the hooks of all layers. The application's context must be bound (`request_context.bind_context`)."""
-    for layer in LAYERS:
-        if layer.before:
-            app.before_request(layer.before)
-        if layer.after:
-            app.after_request(layer.after)  # Flask calls these last registered first
-        if layer.install:
-            layer.install(app)
+    """Registers what happens around the views, outermost first: a request passes the list downwards, its response
+    upwards.
+
+    A hook that answers the request keeps it from those further in and from the view. The application's context must be
+    bound (`request_context.bind_context`).
+    """
+    app.after_request(responses.compress)  # sees the body as it is sent, after every other layer
+    app.after_request(request_context.set_retry_after)  # corrects the header that the rate limit sets
+    # Gives an id to every line that a layer further in writes, and measures the time of all of them.
+    app.before_request(request_log.begin_request_log)
+    app.after_request(request_log.end_request_log)
+    app.before_request(disconnect.limit_sending)  # also for a response of a layer further in
+    # Refuses strangers before anything reads the body, and tells the rate limit the caller.
+    app.before_request(access.authorize_request)
+    app.after_request(security.set_headers)  # what no layer further in has set
+    security.csrf.init_app(app)  # refuses forged forms before they count against the caller
+    app.before_request(limits.check_size)  # before anything but the CSRF check reads the body
+    limits.install_rate_limit(app)  # counts by caller, so it needs access
+    app.before_request(limits.check_texts)  # reads the form, so it needs the limit of its size
+    app.after_request(responses.add_etag)  # turns a response into 304 before it is logged
 
 
 STATIC = Path(__file__).parents[1] / "web" / "static"

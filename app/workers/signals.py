@@ -6,7 +6,6 @@ import contextlib
 import os
 
 import structlog
-from billiard import current_process
 from celery.signals import (
     setup_logging,
     task_postrun,
@@ -26,8 +25,6 @@ def _configure_logging(**_: object) -> None:
     from app.core import observability  # noqa: PLC0415
 
     observability.configure(get_current().settings)
-    if current_process().name != "MainProcess":
-        observability.redirect_stdio_to_log(get_current().settings)
 
 
 @task_prerun.connect
@@ -43,25 +40,25 @@ def _unbind(**_: object) -> None:
 @worker_process_init.connect
 def _start_heartbeat(sender: str | None = None, **_: object) -> None:
     from app import domains  # noqa: PLC0415
-    from app.workers.service import QUEUES_VARIABLE, Heartbeat  # noqa: PLC0415
+    from app.workers.service import QUEUES_VARIABLE, make_heartbeat_thread  # noqa: PLC0415
 
     assert domains.metadata.tables  # every mapper must be known before the first query, of whichever thread
     consumed = os.environ.get(QUEUES_VARIABLE)
     names = consumed.split(",") if consumed else None
-    Heartbeat(get_current(), sender, names).start()
+    make_heartbeat_thread(get_current(), sender, names).start()
 
 
 @worker_shutting_down.connect
 def _on_stop_request(sender: str, **_: object) -> None:
-    from app.workers.service import report_stop_request  # noqa: PLC0415
+    from app.workers.service import report_stop  # noqa: PLC0415
 
     with contextlib.suppress(SQLAlchemyError):  # its heartbeat ends with its last task
-        report_stop_request(get_current(), sender)
+        report_stop(get_current(), sender)
 
 
 @worker_process_shutdown.connect
 def _report_stop(**_: object) -> None:
     from app.workers.service import report_stop  # noqa: PLC0415
 
-    with contextlib.suppress(SQLAlchemyError):  # it then counts as a crash
+    with contextlib.suppress(SQLAlchemyError):  # its silence tells the same a minute later
         report_stop(get_current())

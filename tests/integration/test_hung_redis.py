@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from app.completions import service as completions
 from app.core.broker import queues
-from app.core.broker.celery_broker import CeleryBroker
+from app.core.broker.celery_app import CeleryBroker
 from app.core.context import make_context
 from app.core.events.bus import BEFORE_FIRST, RedisBus
 from app.core.settings import Settings

@@ -1,4 +1,7 @@
-"""Messages that say "there is work": one protocol, queues in memory for one process and Redis for several."""
+"""Messages that say "there is work": queues in memory for one process, and Redis for several.
+
+A message may be lost or delivered twice: the row decides.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +9,22 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.core.broker import queues
 from app.core.settings import Settings
+
+if TYPE_CHECKING:
+    from app.core.broker.celery_app import CeleryBroker
 
 Message = tuple[str, uuid.UUID]
 """(name of the Celery task, id of the row: a run, a job of a run or a background job)."""
 
 
-class Broker(Protocol):
-    """Carries messages to workers. A message may be lost or delivered twice: the row decides.
-
-    `shared` says whether messages reach the workers of other processes.
-    """
-
-    shared: bool
-
-    def send(self, messages: Iterable[Message], queue: str) -> None:
-        """Sends the messages, in this order. An unreachable broker is logged: the reaper sends them again."""
-
-    def count_messages(self, queue: str) -> int | None:
-        """How many messages wait in a queue; None if the broker cannot be reached."""
-
-    def find_fault(self) -> str | None:
-        """Why the broker cannot be reached; None if it can."""
-
-
 class MemoryBroker:
     """For the embedded form: a queue of messages per name and one condition. Messages die with the process."""
 
-    shared = False
+    shared = False  # messages reach no worker of another process
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -62,10 +50,13 @@ class MemoryBroker:
             return next((self._queues[name].popleft() for name in names if self._queues[name]), None)
 
 
+Broker: TypeAlias = "MemoryBroker | CeleryBroker"
+
+
 def create_broker(settings: Settings) -> Broker:
     """The broker that the settings name. Connects to nothing yet."""
     if settings.embedded:
         return MemoryBroker()
-    from app.core.broker.celery_broker import CeleryBroker  # noqa: PLC0415 (the embedded form needs no Celery)
+    from app.core.broker.celery_app import CeleryBroker  # noqa: PLC0415 (the embedded form needs no Celery)
 
     return CeleryBroker(settings)

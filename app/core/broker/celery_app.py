@@ -1,20 +1,39 @@
-"""The stack's Celery application. Importing it never imports torch: task bodies import what they need.
+"""The stack's Celery application, and the broker that sends by it.
 
-One for each process: Celery's spawned children import it by name, and its tasks are registered with it.
+Importing it never imports torch: task bodies import what they need. One for each process: Celery's spawned children
+import it by name, and its tasks are registered with it.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
 from celery import Celery
-from kombu import Queue
+from kombu import Connection, Queue
+from kombu.exceptions import OperationalError
+from kombu.pools import connections, producers
+from redis.exceptions import RedisError
 
 from app.core.broker import queues
+from app.core.broker.broker import Message
 from app.core.errors import BadInputError
 from app.core.settings import MAX_BUDGET_S, Settings
 
 GRACE_S = 300  # model load, storing and shutdown around the longest budget
 HARD_LIMIT_S = int(MAX_BUDGET_S) + GRACE_S
 VISIBILITY_S = 3 * HARD_LIMIT_S  # Redis delivers an unacknowledged message again; this must outlast the longest job
+UNREACHABLE = (OperationalError, RedisError, OSError)
+# For sending: a Redis that hangs accepts connections, and does not answer. Workers keep the longer timeouts of
+# `configure`, because they block until a message comes.
+TIMEOUTS: dict[str, Any] = {
+    **{"socket_timeout": 1, "socket_connect_timeout": 1, "health_check_interval": 0},
+    **{"max_retries": 0, "interval_start": 0, "interval_step": 0, "interval_max": 0},
+}
+SILENT_S = 2.0  # without another try after a failure, so that not every request waits for the timeout
+log = structlog.get_logger(__name__)
 
 celery_app = Celery("bassline", include=["app.jobs.celery_tasks", "app.workers.signals"])
 celery_app.conf.update(
@@ -75,3 +94,52 @@ def require_broker(settings: Settings, command: str) -> None:
             "to redis://HOST:6379/0, or use `bassline serve`",
             "BASSLINE_BROKER_URL",
         )
+
+
+class CeleryBroker:
+    """Sends messages by Celery; configures this process's Celery application. Waits a second for Redis, not longer."""
+
+    shared = True
+
+    def __init__(self, settings: Settings) -> None:
+        configure(settings)
+        self._silent_until = 0.0
+
+    def send(self, messages: Iterable[Message], queue: str) -> None:
+        """Sends the messages, in this order. An unreachable broker is logged: the reaper sends them again."""
+        try:
+            with producers[self._make_connection()].acquire(block=True) as producer:
+                if time.monotonic() < self._silent_until:
+                    return  # logged when it failed
+                for task, row_id in messages:
+                    celery_app.send_task(task, args=[str(row_id)], queue=queue, producer=producer, retry=False)
+        except UNREACHABLE as error:
+            self._silent_until = time.monotonic() + SILENT_S
+            log.warning("broker unreachable; the reaper sends again", queue=queue, error=str(error))
+
+    def count_messages(self, queue: str) -> int | None:
+        """How many messages wait in a queue; None if the broker cannot be reached."""
+        try:
+            with self._make_connection() as connection:
+                channel: Any = connection.default_channel
+                # Not passive: kombu 5.7 then looks for the queue without our key prefix and does not find it.
+                return int(channel.queue_declare(queue).message_count)
+        except UNREACHABLE:
+            return None
+
+    def find_fault(self) -> str | None:
+        """Why the broker cannot be reached; None if it can."""
+        if time.monotonic() < self._silent_until:
+            return "cannot be reached: it did not answer a moment ago"
+        try:
+            with connections[self._make_connection()].acquire(block=True) as connection:
+                channel: Any = connection.default_channel
+                channel.client.ping()
+        except UNREACHABLE as error:
+            self._silent_until = time.monotonic() + SILENT_S
+            return f"cannot be reached: {type(error).__name__}"
+        return None
+
+    @staticmethod
+    def _make_connection() -> Connection:
+        return celery_app.connection_for_write(transport_options=TIMEOUTS)

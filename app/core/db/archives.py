@@ -5,6 +5,7 @@ They are in the database, because a worker on another machine shares nothing els
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from sqlalchemy import LargeBinary, String, select
@@ -27,14 +28,8 @@ class ProjectArchive(Base):
 def store_project_archives(database: Database, archives: Mapping[str, bytes]) -> None:
     """Stores archives, given by their sha256; those that are there stay."""
     for sha256, content in archives.items():
-        with database.read() as session:
-            known = session.scalar(select(ProjectArchive.sha256).where(ProjectArchive.sha256 == sha256))
-        if known is None:
-            try:
-                with database.session() as session:
-                    session.add(ProjectArchive(sha256=sha256, content=content))
-            except IntegrityError:  # another process stored it in the meantime
-                continue
+        with contextlib.suppress(IntegrityError), database.session() as session:  # it may be there already
+            session.add(ProjectArchive(sha256=sha256, content=content))
 
 
 def read_project_archive(database: Database, sha256: str) -> bytes | None:

@@ -1,4 +1,8 @@
-"""The live stream of a run: one protocol, ring buffers in memory for one process and Redis Streams for several."""
+"""The live stream of a run: ring buffers in memory for one process, and Redis Streams for several.
+
+Events serve live views only: no result depends on them. So no method raises when Redis is unreachable: publishing does
+nothing, reading returns [].
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ import uuid
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, TypeAlias
 
 import redis
 import structlog
@@ -38,22 +43,6 @@ class Event:
     id: str
     type: str
     data: Mapping[str, Any]
-
-
-class EventBus(Protocol):
-    """Publishes events of a run and reads them from any point. Events serve live views only: no result depends on them.
-
-    So no method raises when the stream's server is unreachable: publishing does nothing, reading returns [].
-    """
-
-    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> bool:
-        """Adds an event to the run's stream. Returns whether anybody waits for events of the run."""
-
-    def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
-        """Events after the id `after` (BEFORE_FIRST: all), waiting up to `wait_s` seconds for one; [] if none came."""
-
-    def forget(self, run_id: uuid.UUID) -> None:
-        """Drops the run's stream, which holds the text of its samples."""
 
 
 def is_end(event_type: str, data: Mapping[str, Any]) -> bool:
@@ -96,22 +85,20 @@ class MemoryBus:
             return self._listeners.get(run_id, -LISTENER_S) + LISTENER_S > now
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
-        """Events after the id `after`, waiting up to `wait_s` seconds for one."""
+        """Events after the id `after` (BEFORE_FIRST: all), waiting up to `wait_s` seconds for one; [] if none came."""
         seen = int(after.split("-", maxsplit=1)[0])
         with self._changed:
             if wait_s > 0:
-                self._note_listener(run_id)
+                now = time.monotonic()
+                lately = {key: at for key, at in self._listeners.items() if at + LISTENER_S > now}
+                self._listeners = lately | {run_id: now}
             self._changed.wait_for(lambda: bool(self._list_after(run_id, seen)), timeout=wait_s)
             return self._list_after(run_id, seen)
 
     def forget(self, run_id: uuid.UUID) -> None:
-        """Drops the run's buffer."""
+        """Drops the run's buffer, which holds the text of its samples."""
         with self._changed:
             self._streams.pop(run_id, None)
-
-    def _note_listener(self, run_id: uuid.UUID) -> None:
-        now = time.monotonic()
-        self._listeners = {key: at for key, at in self._listeners.items() if at + LISTENER_S > now} | {run_id: now}
 
     def _list_after(self, run_id: uuid.UUID, seen: int) -> list[Event]:
         stream = self._streams.get(run_id)
@@ -124,11 +111,11 @@ class RedisBus:
     """For the stack: one Redis stream per run, capped and expiring."""
 
     def __init__(self, url: str) -> None:
-        once = Retry(NoBackoff(), 0)
+        connect = partial(redis.Redis.from_url, url, retry=Retry(NoBackoff(), 0), protocol=2)
         # Publishing happens between rounds of decoding, on the sample's clock.
-        self._writer = redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5, retry=once)
+        self._writer = connect(socket_timeout=0.5, socket_connect_timeout=0.5)
         # Longer than a command waits, so that waiting for events is not mistaken for a dead connection.
-        self._reader = redis.Redis.from_url(url, socket_timeout=2 * BLOCK_S, socket_connect_timeout=BLOCK_S, retry=once)
+        self._reader = connect(socket_timeout=2 * BLOCK_S, socket_connect_timeout=BLOCK_S)
         self._no_writes_until = 0.0
         self._no_reads_until = 0.0
 
@@ -172,8 +159,7 @@ class RedisBus:
             self._no_reads_until = time.monotonic() + SILENT_S
             log.warning("events cannot be read", seconds=SILENT_S, error=str(error))
             return []
-        streams = answer.values() if isinstance(answer, dict) else [entries for _, entries in answer or []]
-        rows = [row for entries in streams for row in _flatten_entries(entries)]
+        rows = [row for _, entries in answer or () for row in entries]
         return [Event(key.decode(), fields[b"type"].decode(), json.loads(fields[b"data"])) for key, fields in rows]
 
     def forget(self, run_id: uuid.UUID) -> None:
@@ -192,9 +178,7 @@ class RedisBus:
         return f"bassline:listeners:{run_id}"
 
 
-def _flatten_entries(entries: Any) -> list[Any]:
-    """RESP3 nests a stream's entries in one more list than RESP2 does."""
-    return entries[0] if entries and isinstance(entries[0], list) else entries
+EventBus: TypeAlias = MemoryBus | RedisBus
 
 
 def create_event_bus(url: str) -> EventBus:

@@ -1,14 +1,25 @@
-"""What a server streams: server-sent events of a bounded size, and the chunks of a completion in them, validated."""
+"""What a server streams: the chunks of a completion, as OpenAI, llama.cpp and this service send them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
-DONE = "[DONE]"
-_HIGH_SURROGATES = ("\ud800", "\udbff")
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+NO_INDEX = -1  # of a choice that belongs to no sample
 
 
 class RemoteServerError(RuntimeError):
@@ -26,83 +37,110 @@ class TokenLogprobs(NamedTuple):
     logprobs: Sequence[float]
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceDelta:
-    """What a chunk adds to one choice. `tokens` is None where the server sends none that can be used.
+def _find_at(*paths: str, default: Any = None) -> Any:
+    """A field that is at the first of these paths that the document has."""
+    return Field(default, validation_alias=AliasChoices(*(AliasPath(*path.split(".")) for path in paths)))
+
+
+def _ignore_invalid(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """None for a value in a wrong form, as if the server had not sent it."""
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+def _ignore_invalid_index(value: Any, validate: ValidatorFunctionWrapHandler) -> int:
+    index = _ignore_invalid(value, validate)
+    return NO_INDEX if index is None else index
+
+
+def _parse_text(value: Any) -> str:
+    """JSON may hold half a character, which is no text."""
+    if not isinstance(value, str | None):
+        raise ValueError(f"{type(value).__name__} is not a text")
+    return (value or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_Count = Annotated[Annotated[int, Field(strict=True, ge=0, lt=2**31)] | None, WrapValidator(_ignore_invalid)]
+# A server may have no log-probability for a token, and rounding may leave one slightly above 0.
+_Logprob = Annotated[float, Field(strict=True, gt=-1e9, lt=1e-3, allow_inf_nan=False)] | None
+_Text = Annotated[str, PlainValidator(_parse_text)]
+
+
+class _ChatToken(BaseModel):
+    token: str
+    logprob: _Logprob
+
+
+class _Logprobs(BaseModel):
+    """Two lists or, as of a chat, a list of tokens."""
+
+    tokens: list[str] | None = None
+    token_logprobs: list[_Logprob] | None = None
+    content: list[_ChatToken] | None = None
+
+
+class ChoiceDelta(BaseModel):
+    """What a chunk adds to one choice of a completion or a chat.
 
     `thought` is text that a chat model thinks before its answer, sent apart from it.
     """
 
-    index: int
-    text: str
-    finish_reason: str | None
-    tokens: TokenLogprobs | None
-    has_unusable_logprobs: bool = False
-    thought: str = ""
+    index: Annotated[int, Field(strict=True), WrapValidator(_ignore_invalid_index)] = NO_INDEX
+    text: _Text = _find_at("delta.content", "text", default="")
+    thought: Annotated[str | None, WrapValidator(_ignore_invalid)] = _find_at(
+        "delta.reasoning_content", "delta.reasoning"
+    )
+    finish_reason: Annotated[str | None, AfterValidator(lambda reason: reason or None)] = None
+    logprobs: Annotated[_Logprobs | None, WrapValidator(_ignore_invalid)] = None
+
+    @property
+    def tokens(self) -> TokenLogprobs | None:
+        """The tokens that have a log-probability, with empty texts where none were sent; None if they cannot be
+        used."""
+        sent = self.logprobs or _Logprobs()
+        texts, values = sent.tokens, sent.token_logprobs
+        if values is None and sent.content is not None:
+            texts, values = [each.token for each in sent.content], [each.logprob for each in sent.content]
+        if values is None or (texts is not None and len(texts) != len(values)):
+            return None
+        known = [
+            (text, value) for text, value in zip(texts or [""] * len(values), values, strict=True) if value is not None
+        ]
+        return TokenLogprobs([text for text, _ in known], [value for _, value in known])
 
 
-class Usage(NamedTuple):
-    """The server's counts; None where it sends none that can be used. It drafts tokens when it speculates."""
+class Usage(BaseModel):
+    """The server's counts, also those of llama.cpp (`timings`); None where it sends none that can be used."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
-    drafted_tokens: int | None = None
-    accepted_tokens: int | None = None
+    prompt_tokens: _Count = _find_at("usage.prompt_tokens", "tokens_evaluated")
+    completion_tokens: _Count = _find_at("usage.completion_tokens", "timings.predicted_n", "tokens_predicted")
+    cached_tokens: _Count = _find_at("usage.prompt_tokens_details.cached_tokens", "timings.cache_n")
+    drafted_tokens: _Count = _find_at("usage.completion_tokens_details.drafted_tokens", "timings.draft_n")
+    accepted_tokens: _Count = _find_at(
+        "usage.completion_tokens_details.accepted_prediction_tokens", "timings.draft_n_accepted"
+    )
 
-    def fill_unknown(self, earlier: Usage | None) -> Usage:
+    def fill_unknown(self, earlier: Usage) -> Usage:
         """These counts, and earlier ones where these are unknown."""
-        return self if earlier is None else Usage(*(b if a is None else a for a, b in zip(self, earlier, strict=True)))
+        return self.model_copy(update={name: value for name, value in earlier if getattr(self, name) is None})
 
 
 class Chunk(NamedTuple):
     """One event of a streamed completion."""
 
-    choices: tuple[ChoiceDelta, ...]
-    usage: Usage | None
+    choices: Sequence[ChoiceDelta]
+    usage: Usage
 
 
-class EventReader:
-    """Takes a stream's bytes as they come, and returns the data of each event that is complete.
-
-    Raises RemoteServerError for an event of more than `max_bytes`, so that no stream grows this process.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._line = bytearray()  # not ended yet
-        self._data: list[bytes] = []  # of the event that is not ended yet
-        self._n_bytes = 0  # of `_data`
-
-    def feed(self, block: bytes) -> Iterator[str]:
-        """The data of the events that `block` completes."""
-        *lines, rest = block.split(b"\n")
-        for line in lines:
-            self._line += line
-            whole = bytes(self._line).removesuffix(b"\r")
-            self._line.clear()
-            if whole.startswith(b"data:"):
-                self._data.append(whole.removeprefix(b"data:").removeprefix(b" "))
-                self._n_bytes += len(whole)
-            elif not whole and self._data:
-                event = b"\n".join(self._data)
-                self._data, self._n_bytes = [], 0
-                self._require_size(len(event))
-                yield event.decode("utf-8", "replace")
-            self._require_size(self._n_bytes)
-        self._line += rest
-        self._require_size(self._n_bytes + len(self._line))
-
-    def _require_size(self, n_bytes: int) -> None:
-        if n_bytes > self._max_bytes:
-            raise RemoteServerError(f"sends an event of more than {self._max_bytes} bytes")
+_CHOICES = TypeAdapter(list[ChoiceDelta])
 
 
 def parse_chunk(data: str) -> Chunk:
     """The chunk in an event. Raises RemoteServerError for an error object, and for a form that cannot be read.
 
-    A text or finish reason of the wrong type is an error. A choice without an index is left out, and log-probabilities
-    and usage in a wrong form count as not sent.
+    A text or finish reason of the wrong type is an error. Other fields in a wrong form count as not sent.
     """
     try:
         document = json.loads(data)
@@ -112,12 +150,17 @@ def parse_chunk(data: str) -> Chunk:
         raise RemoteServerError("sends an event that is not a JSON object")
     if document.get("error"):
         raise RemoteServerError(f"breaks off: {find_message(document)}")
-    if "choices" not in document and isinstance(document.get("content"), str):
-        return _parse_infill_event(document)
-    choices = document.get("choices")
-    if not isinstance(choices, list | None):
-        raise RemoteServerError("sends an event whose choices are not a list")
-    return Chunk(tuple(c for c in map(_parse_choice, choices or []) if c is not None), _parse_usage(document))
+    choices = document.get("choices") or []
+    if "choices" not in document and "content" in document:  # llama.cpp's own form, which its /infill sends
+        reason = "length" if document.get("stop_type") == "limit" else "stop"
+        choice = {"index": 0, "text": document["content"], "finish_reason": reason if document.get("stop") else None}
+        choices = [choice]
+    try:
+        return Chunk(_CHOICES.validate_python(choices), Usage.model_validate(document))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, ("choices", *first["loc"])))
+        raise RemoteServerError(f"sends an event that cannot be read: {place}: {first['msg']}") from None
 
 
 def find_message(document: Any) -> str:
@@ -126,105 +169,3 @@ def find_message(document: Any) -> str:
         if isinstance(document, dict) and document.get(name):
             document = document[name]
     return " ".join(str(document).split())[:500]
-
-
-def join_surrogates(text: str) -> tuple[str, str]:
-    """(text with whole characters, the half of one at its end). JSON may send a character as two halves, which a
-    server may put into two chunks."""
-    half = text[-1:] if _HIGH_SURROGATES[0] <= text[-1:] <= _HIGH_SURROGATES[1] else ""
-    whole = text.removesuffix(half)
-    return whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), half
-
-
-def _parse_choice(choice: Any) -> ChoiceDelta | None:
-    """A choice of a completion, or of a chat, whose text is in its `delta`.
-
-    None for one without an index, which belongs to no sample.
-    """
-    if not isinstance(choice, dict):
-        raise RemoteServerError("sends a choice that is not a JSON object")
-    delta = choice.get("delta")
-    part = delta if isinstance(delta, dict) else choice
-    index, reason = choice.get("index"), choice.get("finish_reason")
-    text = part.get("content") if part is delta else part.get("text")
-    for name, value in (("text", text), ("finish_reason", reason)):
-        if not isinstance(value, str | None):
-            raise RemoteServerError(f"sends a choice whose {name} is {type(value).__name__}, not a text")
-    if not isinstance(index, int) or isinstance(index, bool):
-        return None
-    tokens, is_usable = _parse_logprobs(choice.get("logprobs"))
-    thoughts = [part.get(name) for name in ("reasoning_content", "reasoning")] if part is delta else []
-    thought = next((each for each in thoughts if isinstance(each, str)), "")
-    return ChoiceDelta(index, text or "", reason or None, tokens, not is_usable, thought)
-
-
-def _parse_infill_event(document: dict[str, Any]) -> Chunk:
-    """An event of llama.cpp's own form, which its /infill sends."""
-    index = document.get("index", 0)
-    is_over = document.get("stop") is True
-    reason = ("length" if document.get("stop_type") == "limit" else "stop") if is_over else None
-    known = index if isinstance(index, int) and not isinstance(index, bool) else 0
-    counts = document.get("tokens_evaluated"), document.get("tokens_predicted")
-    usage = Usage(*map(_parse_count, counts)) if is_over else None
-    choice = ChoiceDelta(known, document["content"], reason, None)
-    return Chunk((choice,), usage and _parse_timings(document.get("timings")).fill_unknown(usage))
-
-
-def _parse_logprobs(logprobs: Any) -> tuple[TokenLogprobs | None, bool]:
-    """(tokens, whether what was sent can be used), from two lists or, as of a chat, from a list of tokens."""
-    if logprobs is None:
-        return None, True
-    if not isinstance(logprobs, dict):
-        return None, False
-    values, texts, content = (logprobs.get(name) for name in ("token_logprobs", "tokens", "content"))
-    if values is None and content is None:
-        return None, True
-    if values is None and isinstance(content, list) and all(isinstance(token, dict) for token in content):
-        values, texts = [token.get("logprob") for token in content], [token.get("token") for token in content]
-    tokens = _pair_tokens(texts, values)
-    return tokens, tokens is not None
-
-
-def _pair_tokens(texts: Any, values: Any) -> TokenLogprobs | None:
-    """The tokens that have a log-probability, with empty texts where none were sent; None if they cannot be used."""
-    if not isinstance(values, list) or not all(map(_is_logprob, values)):
-        return None
-    if texts is None:
-        texts = [""] * len(values)
-    if not isinstance(texts, list) or len(texts) != len(values) or not all(isinstance(t, str) for t in texts):
-        return None
-    known = [(text, float(value)) for text, value in zip(texts, values, strict=True) if value is not None]
-    return TokenLogprobs([text for text, _ in known], [value for _, value in known])
-
-
-def _is_logprob(value: Any) -> bool:
-    """A server may have none for a token, and rounding may leave one slightly above 0."""
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and -1e9 < value < 1e-3)
-
-
-def _parse_usage(document: dict[str, Any]) -> Usage | None:
-    """Counts as OpenAI, llama.cpp (`timings`) and this service (`drafted_tokens`) send them."""
-    usage, timings = document.get("usage"), _parse_timings(document.get("timings"))
-    if not isinstance(usage, dict):
-        return timings if any(count is not None for count in timings) else None
-    details, drafts = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    drafted, accepted = (
-        (drafts.get("drafted_tokens"), drafts.get("accepted_prediction_tokens"))
-        if isinstance(drafts, dict) and _parse_count(drafts.get("drafted_tokens"))
-        else (None, None)
-    )
-    counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, drafted, accepted
-    return Usage(*map(_parse_count, counts)).fill_unknown(timings)
-
-
-def _parse_timings(timings: Any) -> Usage:
-    """llama.cpp's counts of one choice, which come with its end."""
-    if not isinstance(timings, dict):
-        return Usage()
-    counts = (timings.get(name) for name in ("predicted_n", "cache_n", "draft_n", "draft_n_accepted"))
-    return Usage(None, *map(_parse_count, counts))
-
-
-def _parse_count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as dt
-import email.utils
 import json
 import re
 import ssl
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx2
 
-from app.core.remote.chunks import (
-    DONE,
-    Chunk,
-    EventReader,
-    RemoteServerError,
-    ServerUnreachableError,
-    find_message,
-    parse_chunk,
-)
+from app.core.errors import BadInputError
+from app.core.remote.chunks import Chunk, RemoteServerError, ServerUnreachableError, find_message, parse_chunk
 from app.core.remote.target import (
     HEADERS_VARIABLE,
     INFILL_PATH,
@@ -34,9 +26,13 @@ from app.core.remote.target import (
     list_secrets,
     load_secret_headers,
     mask_secrets,
+    parse_target,
 )
 from decoding.request import RequestError
 
+T = TypeVar("T")
+DONE = "[DONE]"
+_EVENT_END = re.compile(rb"\r?\n\r?\n")
 CONNECT_S = 10.0
 BUSY_LIMIT_S = 120.0  # without a budget
 BUSY = (httpx2.codes.TOO_MANY_REQUESTS, httpx2.codes.SERVICE_UNAVAILABLE)
@@ -98,6 +94,7 @@ class ServerConnection:
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
             follow_redirects=False,
             verify=_load_certificates(),
+            event_hooks={"response": [_refuse_compression]},
         )
 
     @property
@@ -126,18 +123,15 @@ class ServerConnection:
         started = time.perf_counter()
         while True:
             try:
-                async with contextlib.aclosing(self._stream_once(body, max_event_bytes, path)) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
+                with self._explain_faults():
+                    async with contextlib.aclosing(self._stream_once(body, max_event_bytes, path)) as chunks:
+                        async for chunk in chunks:
+                            yield chunk
                 return
             except ServerBusyError as error:
                 if not await busy.pause(error.asked_s, started):
                     error.args = (f"{self.address} {error}, after {busy.waited_s:.0f} s of waiting",)
                     raise
-            except RemoteServerError as error:
-                raise RemoteServerError(self.redact(f"{self.address} {error}")) from None
-            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-                raise self._make_error(error) from None
 
     async def fetch_page(self, url: str, body: dict[str, Any] | None = None) -> tuple[str, str]:
         """(text, `Server` header) of a page, from POST if there is a `body`; no text where it has no such page.
@@ -145,55 +139,59 @@ class ServerConnection:
         The text may hold secrets: pass to `redact` what is told of it. Raises RemoteServerError where nothing answers
         in time, RequestRefusedError for a rejected key.
         """
-        try:
-            async with (
-                asyncio.timeout(PAGE_S + CONNECT_S),
-                self._http.stream("GET" if body is None else "POST", url, json=body) as response,
-            ):
+        method = "GET" if body is None else "POST"
+        with self._explain_faults():
+            async with asyncio.timeout(PAGE_S + CONNECT_S), self._http.stream(method, url, json=body) as response:
                 self._require_accepted_key(response.status_code)
-                is_page = response.status_code == httpx2.codes.OK and not _is_compressed(response)
+                is_page = response.status_code == httpx2.codes.OK
                 text = await _read_text(response, MAX_PAGE_BYTES) if is_page else ""
                 return text, self.redact(response.headers.get("Server", ""))
-        except TimeoutError:
-            waited = f"{PAGE_S + CONNECT_S:g} s"
-            raise RemoteServerError(
-                f"{self.address} did not answer within {waited}: wait until it has loaded its model"
-            ) from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise self._make_error(error) from None
 
     async def _stream_once(self, body: dict[str, Any], max_event_bytes: int, path: str) -> AsyncGenerator[Chunk]:
         asked = {"model": self._target.model, **self._target.extra_body, **body, "stream": True}
         url = self.address + path if path != INFILL_PATH else self.root + path
         async with self._http.stream("POST", url, json=asked) as response:
             await self._require_stream(response)
-            events = EventReader(max_event_bytes)
+            rest = b""
             async with contextlib.aclosing(response.aiter_raw()) as blocks:
                 async for block in blocks:
-                    for data in events.feed(block):
+                    *events, rest = _EVENT_END.split(rest + block)
+                    for event in events:
+                        lines = [line for line in event.splitlines() if line.startswith(b"data:")]
+                        data = b"\n".join(line.removeprefix(b"data:") for line in lines).decode("utf-8", "replace")
                         if data.strip() == DONE:
                             return
-                        yield parse_chunk(data)
+                        if data:
+                            yield parse_chunk(data)
+                    if len(rest) > max_event_bytes:
+                        raise RemoteServerError(f"sends an event of more than {max_event_bytes} bytes")
 
-    def _make_error(self, error: Exception) -> RemoteServerError:
-        """The error for what kept the server from answering: one sentence, with what to do."""
-        reason = str(error) or type(error).__name__
-        has_connected = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.InvalidURL)
-        fault = "broke the connection off" if has_connected else "cannot be reached"
-        remedy = "" if has_connected else "; start the server, or correct the address"
-        if "CERTIFICATE_VERIFY_FAILED" in reason:
-            remedy = "; name a host of its certificate, or add its authority to the file that SSL_CERT_FILE names"
-        elif "SSL" in reason:
-            remedy = "; a server without TLS has an address that begins with http://"
-        kind = RemoteServerError if has_connected else ServerUnreachableError
-        return kind(self.redact(f"{self.address} {fault}: {reason}{remedy}"))
+    @contextlib.contextmanager
+    def _explain_faults(self) -> Iterator[None]:
+        """Turns what kept the server from answering into one sentence, with what to do."""
+        try:
+            yield
+        except ServerBusyError:
+            raise
+        except RemoteServerError as error:
+            raise RemoteServerError(self.redact(f"{self.address} {error}")) from None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
+            reason = f"{str(error) or type(error).__name__}; start the server, or correct the address"
+            raise ServerUnreachableError(self.redact(f"{self.address} cannot be reached: {reason}")) from None
+        except httpx2.HTTPError as error:
+            reason = str(error) or type(error).__name__
+            raise RemoteServerError(self.redact(f"{self.address} broke the connection off: {reason}")) from None
+        except TimeoutError:
+            raise RemoteServerError(
+                f"{self.address} did not answer within {PAGE_S + CONNECT_S:g} s: wait until it has loaded its model"
+            ) from None
 
     async def _require_stream(self, response: httpx2.Response) -> None:
-        """Raises RequestRefusedError or RemoteServerError for a status other than 200, a compressed answer, and JSON in
-        place of a stream."""
+        """Raises RequestRefusedError or RemoteServerError for a status other than 200, and for JSON in place of a
+        stream."""
         status = response.status_code
         if status in BUSY:
-            raise ServerBusyError(status, parse_retry_after(response.headers.get("Retry-After")))
+            raise ServerBusyError(status, parse_retry_after(response.headers.get("Retry-After", "")))
         if response.has_redirect_location:
             location = response.headers["Location"][:200]
             raise self._make_refusal(f"redirects to {location}: name that address as the target", status)
@@ -202,8 +200,6 @@ class ServerConnection:
             raise self._make_refusal(f"refuses: {await _read_message(response)}", status)
         if status != httpx2.codes.OK:
             raise RemoteServerError(f"answers {status}: {await _read_message(response)}")
-        if _is_compressed(response):
-            raise RemoteServerError("compresses its answer, which was not asked for")
         if response.headers.get("Content-Type", "").startswith("application/json"):
             raise RemoteServerError(f"answers without streaming: {await _read_message(response)}")
 
@@ -225,33 +221,25 @@ def _load_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def parse_retry_after(header: str | None) -> float:
-    """The seconds that a Retry-After header asks for, as a number or as a date; USUAL_PAUSE_S without one that can be
-    read, never less than SHORTEST_PAUSE_S."""
-    asked_s = USUAL_PAUSE_S
-    if header is not None and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", header.strip()):
-        asked_s = float(header)
-    elif header is not None:
-        with contextlib.suppress(ValueError, OverflowError):
-            at = email.utils.parsedate_to_datetime(header)
-            asked_s = (at.replace(tzinfo=at.tzinfo or dt.UTC) - dt.datetime.now(dt.UTC)).total_seconds()
-    return max(asked_s, SHORTEST_PAUSE_S)
+async def _refuse_compression(response: httpx2.Response) -> None:
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise RemoteServerError("compresses its answer, which was not asked for")
 
 
-def _is_compressed(response: httpx2.Response) -> bool:
-    return response.headers.get("Content-Encoding", "identity").lower() != "identity"
+def parse_retry_after(header: str) -> float:
+    """The seconds that a Retry-After header asks for; USUAL_PAUSE_S without a number."""
+    is_number = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", header.strip())
+    return max(float(header), SHORTEST_PAUSE_S) if is_number else USUAL_PAUSE_S
 
 
 async def _read_message(response: httpx2.Response) -> str:
     """The sentence in an error's body, or the reason of its status, from the body's first bytes."""
-    if _is_compressed(response):
+    document: Any = await _read_text(response, MAX_ERROR_BYTES)
+    if document.lstrip().startswith("<"):  # a page, for people
         return response.reason_phrase
-    text = await _read_text(response, MAX_ERROR_BYTES)
     with contextlib.suppress(ValueError, RecursionError):
-        return find_message(json.loads(text)) or response.reason_phrase
-    if text.lstrip().startswith("<"):  # a page, for people
-        return response.reason_phrase
-    return find_message(text) or response.reason_phrase
+        document = json.loads(document)
+    return find_message(document) or response.reason_phrase
 
 
 async def _read_text(response: httpx2.Response, max_bytes: int) -> str:
@@ -263,3 +251,43 @@ async def _read_text(response: httpx2.Response, max_bytes: int) -> str:
             if len(body) > max_bytes:
                 break
     return bytes(body[:max_bytes]).decode("utf-8", "replace")
+
+
+def require_answering(target: str) -> None:
+    """Raises BadInputError unless something answers at the endpoint of an `openai:` target, takes the key, and has
+    no models below /v1 instead. Ask only for an allowed target: this sends a request."""
+    try:
+        run_in_own_loop(_require_answer(parse_target(target)))
+    except (RemoteServerError, RequestError) as error:
+        raise BadInputError(f"target: {error}", "target") from None
+
+
+async def _require_answer(target: RemoteTarget) -> None:
+    async with ServerConnection(target) as server:
+        models, _ = await server.fetch_page(f"{server.address}/models")
+        if models or target.base_url.endswith("/v1"):  # some have no such page
+            return
+        usual = f"{server.address}/v1"
+        models, _ = await server.fetch_page(f"{usual}/models")
+        if models:
+            raise RemoteServerError(f"{server.address} has no models, {usual} has: use that address")
+
+
+def run_in_own_loop(work: Coroutine[None, None, T]) -> T:
+    """The result of a coroutine, in an event loop of its own.
+
+    asyncio.run would wait for a name server that does not answer, beyond the deadline.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        return run_on_loop(loop, work)
+    finally:
+        loop.close()
+
+
+def run_on_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[None, None, T]) -> T:
+    """The result of a coroutine on a loop that does not run: in another thread where this one runs a loop already."""
+    if asyncio._get_running_loop() is None:
+        return loop.run_until_complete(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(loop.run_until_complete, work).result()

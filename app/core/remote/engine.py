@@ -14,14 +14,13 @@ import httpx2
 import structlog
 
 from app.core.remote.chunks import RemoteServerError, Usage
-from app.core.remote.connection import RequestRefusedError, ServerConnection
+from app.core.remote.connection import RequestRefusedError, ServerConnection, run_in_own_loop, run_on_loop
 from app.core.remote.dialects import (
     RemoteInfillFormat,
     build_chat_prompt,
     find_infill_format,
     get_request_form,
 )
-from app.core.remote.event_loop import run_in_own_loop, run_on_loop
 from app.core.remote.exchange import Exchange
 from app.core.remote.profile import ServerProfile, probe_server
 from app.core.remote.receiver import SampleReceiver
@@ -139,11 +138,7 @@ class RemoteEngine:
         are cut off at the deadline. One whose stream breaks is an `error` with the text so far; only where nothing at
         all was received does this raise RequestError for what the server refuses, RemoteServerError for its faults.
         """
-        return run_in_own_loop(self._generate(request, on_update, should_cancel))
-
-    async def generate_on_loop(self, request: Request) -> Completion:
-        """What `generate` returns, on the caller's event loop, so that many requests are sent together."""
-        return await self._generate(request, None, None, is_alone=False)
+        return run_in_own_loop(self.generate_on_loop(request, on_update, should_cancel, is_alone=True))
 
     def generate_many(
         self,
@@ -164,7 +159,7 @@ class RemoteEngine:
                     position, request = arrival
                     told = partial(on_update, position) if on_update else None
                     cancels = partial(should_cancel, position) if should_cancel else None
-                    running[loop.create_task(self._generate(request, told, cancels, is_alone=False))] = position
+                    running[loop.create_task(self.generate_on_loop(request, told, cancels))] = position
                 if not running:
                     return
                 done, _ = run_on_loop(loop, asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
@@ -193,14 +188,18 @@ class RemoteEngine:
     def calibrate(self) -> None:
         """None: how fast the other machine is cannot be known from here."""
 
-    async def _generate(
+    async def generate_on_loop(
         self,
         request: Request,
-        on_update: OnUpdate | None,
-        should_cancel: ShouldCancel | None,
+        on_update: OnUpdate | None = None,
+        should_cancel: ShouldCancel | None = None,
         *,
-        is_alone: bool = True,  # else the server's counters are about other requests of ours, too
+        is_alone: bool = False,
     ) -> Completion:
+        """What `generate` returns, on the caller's event loop, so that many requests are sent together.
+
+        Unless one `is_alone`, the server's counters are about other requests of ours, too.
+        """
         if request.prompt_logprobs is not None or request.top_logprobs:
             raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
         path, _, _ = get_request_form(request.prompt)
@@ -214,11 +213,17 @@ class RemoteEngine:
             for profile in (probed, replace(probed, takes_n=False)):
                 exchanges = _plan_exchanges(server, profile, request, clock)
                 await _receive(exchanges, clock, on_update, should_cancel)
-                if len(exchanges) == request.n or not _may_retry_per_sample(exchanges[0]):
+                fault = exchanges[0].fault
+                is_refused = isinstance(fault, RequestRefusedError) and fault.status in UNACCEPTABLE
+                if len(exchanges) == request.n or not is_refused:
                     break  # else once more: some take n only up to a limit, or not with temperature 0
             after = await read_counters(server) if before else {}
         has_begun = any(exchange.has_begun for exchange in exchanges)
-        _raise_or_log_faults(exchanges, has_begun=has_begun)
+        faults = [exchange.fault for exchange in exchanges if exchange.fault is not None]
+        if len(faults) == len(exchanges) and not has_begun:
+            raise faults[0]
+        for fault in faults:
+            log.warning("samples of another server are incomplete", reason=str(fault))
         counters = {name: after.get(name, count) - count for name, count in before.items()}
         completion = _summarize(exchanges, counters, self._count_tokens)
         if completion.waited_s > request.waited_s and not has_begun:
@@ -231,15 +236,6 @@ class RemoteEngine:
 async def _probe(target: RemoteTarget) -> ServerProfile:
     async with asyncio.timeout(PROBE_S), ServerConnection(target) as server:
         return await probe_server(server)
-
-
-def _raise_or_log_faults(exchanges: Sequence[Exchange], *, has_begun: bool) -> None:
-    """Raises the first fault if all exchanges failed before any text came. Else the samples so far count."""
-    faults = [exchange.fault for exchange in exchanges if exchange.fault is not None]
-    if len(faults) == len(exchanges) and not has_begun:
-        raise faults[0]
-    for fault in faults:
-        log.warning("samples of another server are incomplete", reason=str(fault))
 
 
 def _plan_exchanges(server: ServerConnection, profile: ServerProfile, request: Request, clock: Clock) -> list[Exchange]:
@@ -256,11 +252,6 @@ def derive_seed(seed: int, index: int) -> int:
     """The seed of a sample with a request of its own: no two samples of a request share one, and neither do requests
     with different seeds below 2**21. Servers take 31 bits."""
     return (seed * 1024 + index) % 2**31
-
-
-def _may_retry_per_sample(exchange: Exchange) -> bool:
-    """Whether the server refused the form of the request, so that it may take one request for each sample."""
-    return isinstance(exchange.fault, RequestRefusedError) and exchange.fault.status in UNACCEPTABLE
 
 
 async def _receive(
@@ -286,7 +277,7 @@ async def _receive(
 
 
 def _announce(exchanges: Sequence[Exchange], clock: Clock, on_update: OnUpdate | None) -> None:
-    changed = [receiver for exchange in exchanges for receiver in exchange.take_changed()]
+    changed = [receiver for exchange in exchanges for receiver in exchange.receivers if receiver.is_changed]
     if on_update is not None and changed:
         now_s = clock.elapsed_s
         on_update([receiver.build_update(now_s) for receiver in changed])
@@ -308,7 +299,7 @@ def _summarize(
     wall_s = max(ended_s - waited_s, 0.0)
     prefill_s = min((s.first_token_s - waited_s for s in samples if s.first_token_s is not None), default=wall_s)
     _assign_drafts(exchanges, samples, counters)
-    usage = reduce(Usage.fill_unknown, (exchange.usage for exchange in exchanges), Usage())
+    usage = reduce(Usage.fill_unknown, (exchange.usage for exchange in exchanges))
     cached = usage.cached_tokens
     if cached is None and "cached" in counters:
         cached = int(counters["cached"])
@@ -319,12 +310,11 @@ def _summarize(
 
 def _assign_drafts(exchanges: Sequence[Exchange], samples: Sequence[Sample], counters: Mapping[str, float]) -> None:
     """Records the drafts that the answers report for their samples; else those that the server counted for all."""
-    reported = [(exchange, exchange.usage) for exchange in exchanges if exchange.usage is not None]
-    if any(usage.drafted_tokens for _, usage in reported):
-        for exchange, usage in reported:
-            if usage.drafted_tokens is not None:
+    if any(exchange.usage.drafted_tokens for exchange in exchanges):
+        for exchange in exchanges:
+            if (n_drafted := exchange.usage.drafted_tokens) is not None:
                 own = [receiver.sample for receiver in exchange.receivers]
-                _record_drafts(own, usage.drafted_tokens, usage.accepted_tokens or 0)
+                _record_drafts(own, n_drafted, exchange.usage.accepted_tokens or 0)
     elif counters.get("drafted", 0) > 0:
         _record_drafts(samples, int(counters["drafted"]), int(counters.get("accepted", 0)))
 

@@ -35,11 +35,10 @@ class Exchange:
         receivers: Sequence[SampleReceiver],
     ) -> None:
         self.receivers = receivers
-        self.usage: Usage | None = None
+        self.usage = Usage()
         self.fault: RequestError | RemoteServerError | None = None
         self._server, self._profile, self._request, self._clock = server, profile, request, clock
         self._busy = BusyWait(None if request.budget_s is not None else BUSY_LIMIT_S)
-        self._changed: set[SampleReceiver] = set()
         self._over_s: float | None = None  # when the server had sent all that it sends
 
     @property
@@ -72,13 +71,6 @@ class Exchange:
         for receiver in self.receivers:
             if not receiver.is_ended:
                 receiver.end(reason, self._clock.elapsed_s if self._over_s is None else self._over_s)
-                self._changed.add(receiver)
-
-    def take_changed(self) -> Sequence[SampleReceiver]:
-        """The receivers that have received something since the last call, in order."""
-        changed = [receiver for receiver in self.receivers if receiver in self._changed]
-        self._changed.clear()
-        return changed
 
     async def _listen(self) -> None:
         request, first = self._request, self.receivers[0].sample
@@ -113,27 +105,23 @@ class Exchange:
 
     def _record_usage(self, chunk: Chunk) -> None:
         """Keeps the counts of the whole answer, or the counts of one choice where they come with its end."""
-        if chunk.usage is None:
-            return
         ended = [choice.index for choice in chunk.choices if choice.finish_reason is not None]
         n_tokens = chunk.usage.completion_tokens
         index = 0 if len(self.receivers) == 1 else ended[0] if len(ended) == 1 else None
         if index is not None and n_tokens is not None and 0 <= index < len(self.receivers):
             self.receivers[index].sample.n_reported = n_tokens
-        drafted, accepted = chunk.usage.drafted_tokens, chunk.usage.accepted_tokens
-        if len(ended) == 1 and self.usage is not None and drafted is not None:
-            drafted += self.usage.drafted_tokens or 0
-            accepted = (accepted or 0) + (self.usage.accepted_tokens or 0)
-        self.usage = chunk.usage._replace(drafted_tokens=drafted, accepted_tokens=accepted).fill_unknown(self.usage)
+        usage = chunk.usage.fill_unknown(self.usage)
+        if len(ended) == 1 and chunk.usage.drafted_tokens is not None:
+            for name in ("drafted_tokens", "accepted_tokens"):
+                setattr(usage, name, (getattr(chunk.usage, name) or 0) + (getattr(self.usage, name) or 0))
+        self.usage = usage
 
     def _take(self, choices: Sequence[ChoiceDelta]) -> bool:
         """Adds choices to their samples, and leaves out those that were not asked for; whether there was any text."""
         heard_s = self._clock.elapsed_s
         known = [choice for choice in choices if 0 <= choice.index < len(self.receivers)]
         for choice in known:
-            receiver = self.receivers[choice.index]
-            receiver.take(choice, heard_s)
-            self._changed.add(receiver)
+            self.receivers[choice.index].take(choice, heard_s)
         return any(choice.text or choice.thought for choice in known)
 
     def _are_all_ended(self) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.core.remote.chunks import Chunk, RemoteServerError, Usage
+from app.core.remote.chunks import RemoteServerError
 from app.core.remote.connection import BusyWait, RequestRefusedError, ServerBusyError, ServerConnection
 from app.core.remote.dialects import BY_INFILL, BY_SUFFIX
 from app.core.remote.server_pages import (
@@ -121,41 +121,41 @@ async def probe_server(server: ServerConnection) -> ServerProfile:
     Raises RequestRefusedError or RemoteServerError for a server that does not take the plainest request either.
     """
     facts = await read_facts(server)
-    refusal: RequestRefusedError | RemoteServerError | None = None
-    profile = ServerProfile(has_completions=False, facts=facts)
-    try:
-        profile = await _probe_dialect(server, facts, COMPLETIONS_PATH)
-    except ServerBusyError:
-        raise
-    except (RequestRefusedError, RemoteServerError) as error:
-        refusal = error
-    try:
-        profile = replace(profile, chat=await _probe_dialect(server, facts, CHAT_PATH))
-    except ServerBusyError:
-        raise
-    except (RequestRefusedError, RemoteServerError):
-        if refusal is not None:
-            raise refusal from None
-    if profile.has_completions and profile.max_stops and await _matches_stops_in_prompt(server):
-        chat = replace(profile.chat, max_stops=0) if profile.chat is not None else None
-        profile = replace(profile, max_stops=0, chat=chat)
-    infill = await _find_infill(server) if profile.has_completions else None
+    dialects: dict[str, ServerProfile] = {}
+    refusals: list[RequestRefusedError | RemoteServerError] = []
+    for path in (COMPLETIONS_PATH, CHAT_PATH):
+        try:
+            dialects[path] = await _probe_dialect(server, facts, path)
+        except ServerBusyError:
+            raise
+        except (RequestRefusedError, RemoteServerError) as error:
+            refusals.append(error)
+    if not dialects:
+        raise refusals[0]
+    if COMPLETIONS_PATH not in dialects:
+        plain, infill = ServerProfile(has_completions=False), None
+    else:
+        plain, infill = dialects[COMPLETIONS_PATH], await _find_infill(server)
+        if plain.max_stops and await _matches_stops_in_prompt(server):
+            dialects = {path: replace(profile, max_stops=0) for path, profile in dialects.items()}
+            plain = dialects[COMPLETIONS_PATH]
     facts = replace(facts, speculation=await read_speculation(server))
-    return replace(profile, infill=infill, facts=facts)
+    return replace(plain, chat=dialects.get(CHAT_PATH), infill=infill, facts=facts)
 
 
 async def _probe_dialect(server: ServerConnection, facts: ServerFacts, path: str) -> ServerProfile:
     everything = ServerProfile(facts=facts).build_options(2, 0, _make_stops(MAX_STOPS), path)
-    if n_choices := await _count_choices_if_taken(server, everything, path):
-        return ServerProfile(takes_n=n_choices == 2, facts=facts)
-    await _count_choices(server, {}, path)
+    if answer := await _ask_if_taken(server, everything, path):
+        return ServerProfile(takes_n=len(answer.indices) == 2, facts=facts)
+    await _ask(server, {}, path)
+    several = await _ask_if_taken(server, {"n": 2}, path)
     logprobs = _LOGPROBS if path == COMPLETIONS_PATH else _CHAT_LOGPROBS
     return ServerProfile(
-        takes_n=await _accepts_fields(server, {"n": 2}, path, n_choices=2),
+        takes_n=several is not None and len(several.indices) == 2,
         max_stops=await _find_max_stops(server, path),
-        takes_seed=await _accepts_fields(server, _SEED, path),
-        takes_logprobs=await _accepts_fields(server, logprobs, path),
-        takes_usage=await _accepts_fields(server, _USAGE, path),
+        takes_seed=await _ask_if_taken(server, _SEED, path) is not None,
+        takes_logprobs=await _ask_if_taken(server, logprobs, path) is not None,
+        takes_usage=await _ask_if_taken(server, _USAGE, path) is not None,
         facts=facts,
     )
 
@@ -163,101 +163,79 @@ async def _probe_dialect(server: ServerConnection, facts: ServerFacts, path: str
 async def _matches_stops_in_prompt(server: ServerConnection) -> bool:
     """Whether the server finds a stop string that begins in the prompt, as transformers does: it would end an answer at
     its first token. No stop strings are sent to it then."""
-    text, reason = await _write_greedily(server, ())
-    joined = _PROMPT[-1] + text[:1]
-    if not text or reason != "length" or joined in text:
+    greedy = {"temperature": 0, "max_tokens": 2}
+    answer = await _ask_if_taken(server, greedy, COMPLETIONS_PATH)
+    if answer is None or not answer.text or answer.reason != "length":
         return False
-    _, reason = await _write_greedily(server, (joined,))
-    return reason == "stop"
-
-
-async def _write_greedily(server: ServerConnection, stop: tuple[str, ...]) -> tuple[str, str | None]:
-    """(text, finish reason) of two tokens."""
-    text, reason = "", None
-    options: dict[str, Any] = {"temperature": 0, "max_tokens": 2, **({"stop": list(stop)} if stop else {})}
-    with _ignore_refusals():
-        async for chunk in _iterate_probe(server, options, COMPLETIONS_PATH):
-            for choice in chunk.choices:
-                text, reason = text + choice.text, choice.finish_reason or reason
-    return text, reason
+    joined = _PROMPT[-1] + answer.text[:1]
+    if joined in answer.text:
+        return False
+    stopped = await _ask_if_taken(server, {**greedy, "stop": [joined]}, COMPLETIONS_PATH)
+    return stopped is not None and stopped.reason == "stop"
 
 
 async def _find_infill(server: ServerConnection) -> str | None:
     """How the server fills a gap, None where it does not. One that ignores a suffix reads no more tokens with it."""
-    usage = await _read_usage(server, {"suffix": _SUFFIX, **_USAGE})
-    if usage is not None and usage.prompt_tokens is not None and usage.prompt_tokens > 2 * _PREFIX_TOKENS:
+    answer = await _ask_if_taken(server, {"suffix": _SUFFIX, **_USAGE}, COMPLETIONS_PATH)
+    if answer is not None and answer.n_prompt_tokens > 2 * _PREFIX_TOKENS:
         return BY_SUFFIX
-    with _ignore_refusals():
-        if [chunk async for chunk in _iterate_probe(server, {}, INFILL_PATH) if chunk.choices]:
-            return BY_INFILL
+    if await _ask_if_taken(server, {}, INFILL_PATH) is not None:
+        return BY_INFILL
     if not await has_single_token(server, "\n"):
         return None
     for each in FORMATS:
-        if await _has_tokens(server, each.tokens):
+        for token in each.tokens:
+            if not await has_single_token(server, token):
+                break
+        else:
             return each.family
     return None
 
 
-async def _has_tokens(server: ServerConnection, tokens: Sequence[str]) -> bool:
-    for token in tokens:
-        if not await has_single_token(server, token):
-            return False
-    return True
-
-
-async def _read_usage(server: ServerConnection, options: dict[str, Any]) -> Usage | None:
-    usage: Usage | None = None
-    with _ignore_refusals():
-        async for chunk in _iterate_probe(server, options, COMPLETIONS_PATH):
-            usage = chunk.usage or usage
-    return usage
-
-
 async def _find_max_stops(server: ServerConnection, path: str) -> int:
     for n_stops in (MAX_STOPS, *STOP_STEPS):
-        if await _accepts_fields(server, {"stop": list(_make_stops(n_stops))}, path):
+        if await _ask_if_taken(server, {"stop": list(_make_stops(n_stops))}, path) is not None:
             return n_stops
     return 0
 
 
-async def _accepts_fields(server: ServerConnection, options: dict[str, Any], path: str, n_choices: int = 1) -> bool:
-    return await _count_choices_if_taken(server, options, path) >= n_choices
+@dataclass(slots=True)
+class _ProbeAnswer:
+    """What a server answers to a probe; `indices` are its choices, of the two that a probe may ask for."""
+
+    indices: set[int] = field(default_factory=set)
+    text: str = ""
+    reason: str | None = None
+    n_prompt_tokens: int = 0
 
 
-async def _count_choices_if_taken(server: ServerConnection, options: dict[str, Any], path: str) -> int:
-    with _ignore_refusals():
-        return await _count_choices(server, options, path)
-    return 0
-
-
-@contextlib.contextmanager
-def _ignore_refusals() -> Iterator[None]:
-    """Ends the block at an answer that refuses the request. A busy server says nothing about it: that is raised."""
+async def _ask_if_taken(server: ServerConnection, options: dict[str, Any], path: str) -> _ProbeAnswer | None:
+    """None where the request is refused. A busy server says nothing about it: that is raised."""
     try:
-        yield
+        return await _ask(server, options, path)
     except ServerBusyError:
         raise
     except (RequestRefusedError, RemoteServerError):
-        return
+        return None
 
 
-async def _count_choices(server: ServerConnection, options: dict[str, Any], path: str) -> int:
-    """Counts the choices, of the two that a probe may ask for, that the server sends. Raises RemoteServerError unless
-    choice 0 is among them."""
-    seen: set[int] = set()
-    async with contextlib.aclosing(_iterate_probe(server, options, path)) as chunks:
+async def _ask(server: ServerConnection, options: dict[str, Any], path: str) -> _ProbeAnswer:
+    """The answer to a probe with these fields. Raises RemoteServerError unless choice 0 is in it."""
+    answer = _ProbeAnswer()
+    body = {**_PROBES[path], **options}
+    async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait(), path)) as chunks:
         async for chunk in chunks:
-            # A chat begins with an empty delta, also where an error follows.
-            seen |= {c.index for c in chunk.choices if c.text or c.thought or c.finish_reason} & {0, 1}
-            if seen == {0, 1}:
+            answer.n_prompt_tokens = chunk.usage.prompt_tokens or answer.n_prompt_tokens
+            for choice in chunk.choices:
+                answer.text, answer.reason = answer.text + choice.text, choice.finish_reason or answer.reason
+                # A chat begins with an empty delta, also where an error follows.
+                if choice.index in (0, 1) and (choice.text or choice.thought or choice.finish_reason):
+                    answer.indices.add(choice.index)
+            if len(answer.indices) == 2:
                 break
-    if 0 not in seen:
+    if 0 not in answer.indices:
         raise RemoteServerError(f"{server.address} ended its answer to a short prompt without a choice")
-    return len(seen)
-
-
-def _iterate_probe(server: ServerConnection, options: dict[str, Any], path: str) -> AsyncGenerator[Chunk]:
-    return server.stream({**_PROBES[path], **options}, PROBE_EVENT_BYTES, BusyWait(), path)
+    return answer
 
 
 def _make_stops(n_stops: int) -> tuple[str, ...]:

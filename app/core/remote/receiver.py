@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.core.remote.chunks import ChoiceDelta, TokenLogprobs, join_surrogates
+from app.core.remote.chunks import ChoiceDelta, TokenLogprobs
 from app.core.remote.dialects import get_request_form
 from decoding.request import FinishReason, Request, Sample, Update
 from decoding.state.text import StreamedText
@@ -44,16 +44,15 @@ class SampleReceiver:
         self.sample = RemoteSample(index=index, seed=seed)
         self.has_begun = False  # whether the server sent anything for it
         self.is_cut = False  # ended here, so the server may still be sending
+        self.is_changed = False  # since the last update was built
         self._max_tokens = request.max_new_tokens
         self._max_characters = min(request.max_new_tokens * MAX_TOKEN_CHARACTERS, MAX_SAMPLE_CHARACTERS)
         self._streamed = StreamedText(request.stop)
         _, _, self._is_fence_awaited = get_request_form(request.prompt)
         self._preamble = ""  # what came before the fence
-        self._half_character = ""
         self._ends: list[int] = []  # of tokens, in the text; as many as log-probabilities, or of no use
         self._n_text = 0  # characters of the text
         self._n_received = 0  # characters
-        self._has_logprobs = True
         self._n_unexplained = 0.0  # characters for which no token was sent
 
     @property
@@ -65,14 +64,10 @@ class SampleReceiver:
         """Adds what a chunk holds, heard at `heard_s` on the request's clock. Nothing once the sample has ended."""
         if self.is_ended:
             return
-        self.has_begun = True
-        text, self._half_character = join_surrogates(self._half_character + choice.text)
+        self.has_begun = self.is_changed = True
+        text, tokens = choice.text, choice.tokens
         if (text or choice.thought) and self.sample.first_token_s is None:
             self.sample.first_token_s = heard_s
-        if choice.has_unusable_logprobs:
-            self._has_logprobs = False
-            self.sample.logprobs.clear()
-        tokens = choice.tokens if self._has_logprobs else None
         self._count_unexplained(text, tokens)
         if tokens is not None and "".join(tokens.texts) == text:
             is_over = not all(map(self._append_token, tokens.texts, tokens.logprobs))
@@ -96,6 +91,7 @@ class SampleReceiver:
             self._ends.clear()
             self._streamed.append(self._preamble)
         self._streamed.close()
+        self.is_changed = True
         sample = self.sample
         if self._n_unexplained > 0:  # llama.cpp leaves out tokens that it drafted
             sample.logprobs.clear()
@@ -106,6 +102,7 @@ class SampleReceiver:
 
     def build_update(self, elapsed_s: float) -> Update:
         """The sample so far, for a live view."""
+        self.is_changed = False
         sample = self.sample
         return Update(
             *(sample.index, sample.text, sample.n_tokens, ()), sample.mean_logprob, elapsed_s, sample.finish_reason

@@ -58,7 +58,12 @@ async def read_facts(server: ServerConnection) -> ServerFacts:
     Raises RequestRefusedError for a rejected key, RemoteServerError where none answers.
     """
     models, server_header = await server.fetch_page(f"{server.address}/models")
-    owners = [str(model.get("owned_by", "")).lower() for model in _list_models(models)]
+    listed = _parse_object(models).get("data")
+    owners = [
+        str(model.get("owned_by", "")).lower()
+        for model in (listed if isinstance(listed, list) else ())
+        if isinstance(model, dict)
+    ]
     owner_name = next((_OWNERS[owner] for owner in owners if owner in _OWNERS), "")
     name, version = await _read_name_and_version(server, owner_name)
     metrics = await _fetch_text(server, "metrics")
@@ -109,9 +114,9 @@ async def read_counters(server: ServerConnection) -> dict[str, float]:
 async def has_single_token(server: ServerConnection, text: str) -> bool:
     """Whether the server says that its model has `text` as one token; False where it does not tell."""
     body = {"content": text, "prompt": text, "parse_special": True, "add_special": False, "add_special_tokens": False}
-    with contextlib.suppress(RemoteServerError, ValueError, RecursionError, AttributeError):
+    with contextlib.suppress(RemoteServerError):
         answer, _ = await server.fetch_page(f"{server.root}/tokenize", body)
-        tokens = json.loads(answer).get("tokens")
+        tokens = _parse_object(answer).get("tokens")
         return isinstance(tokens, list) and len(tokens) == 1
     return False
 
@@ -130,11 +135,11 @@ async def _fetch_json(server: ServerConnection, page: str) -> Any:
     return None
 
 
-def _list_models(text: str) -> list[dict[str, Any]]:
-    with contextlib.suppress(ValueError, RecursionError, AttributeError):
-        models = json.loads(text).get("data")
-        return [model for model in models if isinstance(model, dict)] if isinstance(models, list) else []
-    return []
+def _parse_object(text: str) -> dict[str, Any]:
+    """The JSON object in a text; empty for any other text."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return document if isinstance(document := json.loads(text), dict) else {}
+    return {}
 
 
 def _find_speculation(document: Any, depth: int = 0) -> Iterator[tuple[str, str | int | float | bool]]:

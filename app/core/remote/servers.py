@@ -189,31 +189,22 @@ class _RunningServer:
         self.require_alive()  # else another server has answered
 
     def stop(self) -> None:
-        """Ends the process group and all descendants, forcibly after STOP_S."""
-        members = self._find_members()
-        self._signal(members, signal.SIGTERM)
-        _, alive = psutil.wait_procs(members, timeout=STOP_S)
-        self._signal([*alive, *self._find_members()], signal.SIGKILL)
+        """Ends the process and all descendants, forcibly after STOP_S, and then what is left of its group."""
+        members: list[psutil.Process] = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            leader = psutil.Process(self._process.pid)
+            members = [leader, *leader.children(recursive=True)]
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for member in members:
+                with contextlib.suppress(psutil.Error):
+                    member.send_signal(number)
+            _, members = psutil.wait_procs(members, timeout=STOP_S)
         self._watch.kill()  # before the group's number may be another's
         self._watch.communicate()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._log.close()
-
-    def _find_members(self) -> list[psutil.Process]:
-        found: dict[int, psutil.Process] = {}
-        with contextlib.suppress(psutil.Error):
-            leader = psutil.Process(self._process.pid)
-            found = {each.pid: each for each in (leader, *leader.children(recursive=True))}
-        for each in psutil.process_iter():
-            with contextlib.suppress(OSError, psutil.Error):
-                if os.getpgid(each.pid) == self._process.pid and each.status() != psutil.STATUS_ZOMBIE:
-                    found.setdefault(each.pid, each)
-        return list(found.values())
-
-    def _signal(self, members: list[psutil.Process], number: signal.Signals) -> None:
-        for member in members:
-            with contextlib.suppress(psutil.Error):
-                member.send_signal(number)
 
     def _read_last_words(self) -> str:
         """The end of what the command has written, as the end of a sentence."""

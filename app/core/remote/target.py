@@ -10,8 +10,10 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlsplit
+
+from pydantic import AfterValidator, StringConstraints, TypeAdapter, ValidationError
 
 from app.core.errors import BadInputError
 
@@ -28,7 +30,12 @@ _UNQUOTED = '{}[]":,/@'
 _OWN_FIELDS = ("model", "prompt", "messages", "stream", "n", "seed", "stop", "max_tokens", "temperature", "top_p")
 _TARGET_PATTERN = re.compile(rf"{PREFIX}(?P<model>\S+?)@(?P<base_url>https?://[^\s#]+)(#(?P<extra_body>\S*))?")
 SHORTEST_SECRET = 4  # characters; a shorter text is in too many others by chance
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+_HeaderValue = Annotated[str, StringConstraints(pattern=r"^[ -~]*$")]
+_Headers = dict[_HeaderName, _HeaderValue]
+_Endpoint = Annotated[str, StringConstraints(pattern=r"^https?://"), AfterValidator(lambda url: url.rstrip("/"))]
+_KEYS = TypeAdapter(dict[_Endpoint, _HeaderValue])
+_HEADERS: TypeAdapter[dict[str, Any]] = TypeAdapter(_Headers | dict[_Endpoint, _Headers])
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,50 +163,24 @@ def require_secrets_for_each(base_urls: Iterable[str]) -> None:
 def _read_secrets() -> tuple[str | dict[str, str], dict[str, Any]]:
     """(key, headers) as they stand in the environment, each for all endpoints or by endpoint. Raises BadInputError."""
     key: str | dict[str, str] = os.environ.get(KEY_VARIABLE, "").strip()
-    if isinstance(key, str) and key.startswith("{"):
-        keys = _parse_json_object(key)
-        if keys is None or not all(map(_is_endpoint, keys)) or not all(map(_is_header_value, keys.values())):
-            raise BadInputError(
-                f'{KEY_VARIABLE} is not a key: write it as sk-... or as {{"http://HOST/v1": "sk-..."}}', "target"
-            )
-        key = {url.rstrip("/"): value for url, value in keys.items()}
-    text = os.environ.get(HEADERS_VARIABLE, "").strip()
-    headers = _parse_json_object(text) if text else {}
-    if headers is not None and headers and all(map(_is_endpoint, headers)):
-        by_endpoint = {url.rstrip("/"): value for url, value in headers.items()}
-        if all(isinstance(value, dict) and _are_headers(value) for value in by_endpoint.values()):
-            return key, by_endpoint
-    if headers is None or not _are_headers(headers):
+    try:
+        if isinstance(key, str) and key.startswith("{"):
+            key = _KEYS.validate_json(key)
+    except ValidationError:
+        example = f'{KEY_VARIABLE} is not a key: write it as sk-... or as {{"http://HOST/v1": "sk-..."}}'
+        raise BadInputError(example, "target") from None
+    try:
+        return key, _HEADERS.validate_json(os.environ.get(HEADERS_VARIABLE, "").strip() or "{}")
+    except ValidationError:
         raise BadInputError(
             f'{HEADERS_VARIABLE} is not a JSON object of texts: write it as {{"x-api-key": "..."}}, or by endpoint as '
             '{"http://HOST/v1": {"x-api-key": "..."}}',
             "target",
-        )
-    return key, headers
-
-
-def _parse_json_object(text: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _is_endpoint(name: str) -> bool:
-    return name.startswith(("http://", "https://"))
+        ) from None
 
 
 def _is_by_endpoint(headers: Mapping[str, Any]) -> bool:
-    return any(map(_is_endpoint, headers))
-
-
-def _is_header_value(value: Any) -> bool:
-    return isinstance(value, str) and value.isascii() and value.isprintable()
-
-
-def _are_headers(headers: Mapping[str, Any]) -> bool:
-    return all(_is_header_value(value) and _HEADER_NAME.fullmatch(name) for name, value in headers.items())
+    return any(isinstance(value, dict) for value in headers.values())
 
 
 def require_allowed_endpoint(target: str, allowed: str) -> None:

@@ -29,8 +29,7 @@ _REDIS: Any = {"socket_connect_timeout": 1, "socket_timeout": 1, "retry": Retry(
 def install_rate_limit(app: Flask) -> None:
     """Limits the rate of API requests per caller."""
     settings = get_bound_context(app).settings
-    url = settings.effective_events_url
-    shared = url if url.startswith(("redis://", "rediss://")) else "memory://"
+    shared = settings.broker_url
     Limiter(
         _identify_caller,
         app=app,
@@ -38,7 +37,7 @@ def install_rate_limit(app: Flask) -> None:
         default_limits_exempt_when=lambda: not is_api(request.path) or request.path.startswith("/api/v1/health/"),
         headers_enabled=True,
         storage_uri=shared,
-        storage_options=_REDIS if shared != "memory://" else {},
+        storage_options={} if settings.embedded else _REDIS,
         key_prefix="bassline",
         in_memory_fallback_enabled=True,  # without Redis, each process counts for itself
         swallow_errors=True,  # of requests that are still waiting for Redis when the fallback begins

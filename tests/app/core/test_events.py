@@ -12,7 +12,7 @@ from flask import Response
 
 from app.accounts.service import create_token
 from app.completions import waiting
-from app.core.caller_pool import CallerPool
+from app.core.context import CallerPool
 from app.core.errors import BusyError
 from app.core.events.bus import BEFORE_FIRST, MemoryBus
 from app.core.states import RunState, Scope

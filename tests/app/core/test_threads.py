@@ -10,15 +10,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app.core.db.database import Database
 from app.core.db.threads import RepeatingThread
-from app.core.states import RunState, TaskState, WorkStep
-from app.jobs import claims
-from app.jobs.job import Job
-from app.jobs.work import prepare
 from app.runs import service
-from app.runs.models import Run, RunTask
+from app.runs.models import Run
 from app.workers.models import Worker
-from app.workers.service import Heartbeat
-from tests.fakes import RecordingBroker
+from app.workers.service import make_heartbeat_thread
 from tests.integration.waiting import wait_for
 
 
@@ -93,7 +88,7 @@ def test_many_threads_that_read_and_then_write_all_get_a_connection(ctx, spec):
 
 @pytest.mark.usefixtures("taken")
 def test_a_worker_reports_itself_while_every_connection_is_taken(ctx):
-    beat = Heartbeat(ctx)
+    beat = make_heartbeat_thread(ctx)
     beat.start()
 
     def has_reported() -> bool:
@@ -115,35 +110,12 @@ def test_no_fault_ends_the_heartbeat_of_a_worker(ctx, monkeypatch, fault):
 
     with monkeypatch.context() as patched:
         patched.setattr("app.workers.service.report", fail)
-        beat = Heartbeat(ctx)
+        beat = make_heartbeat_thread(ctx)
         beat.start()
         wait_for(lambda: len(tried) > 2)
     wait_for(lambda: not ctx.stopping.is_set() and beat.is_alive())
     beat.stop()
     assert not beat.is_alive()
-
-
-def test_no_fault_ends_the_lease_of_a_job(ctx, spec, monkeypatch):
-    ctx.broker = RecordingBroker()
-    ctx.settings = ctx.settings.model_copy(update={"heartbeat_s": 0.01})
-    run_id = service.submit(ctx, spec())
-    prepare.prepare_run(ctx, run_id)
-    with ctx.database.read() as session:
-        job_id = session.scalars(select(RunTask.id).where(RunTask.state == TaskState.QUEUED)).first()
-    job = Job(ctx, claims.claim_job(ctx, job_id, WorkStep.DECODE))
-    faults = []
-
-    def fail(*_) -> None:
-        faults.append(1)
-        raise PoolTimeout("no connection is free")
-
-    with job:
-        with monkeypatch.context() as patched:
-            patched.setattr("app.background.leases.Lease._renew", fail)
-            wait_for(lambda: len(faults) > 2)
-        with ctx.database.session() as session:
-            session.get_one(Run, run_id).state = RunState.INTERRUPTED
-        wait_for(lambda: job.lease.stop_reason is not None)  # the thread still looks
 
 
 def test_a_repeating_thread_goes_on_although_the_log_cannot_be_written(monkeypatch):

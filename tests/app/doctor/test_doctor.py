@@ -178,8 +178,7 @@ def test_an_sqlite_database_at_another_schema_says_what_to_do(doctor, cached_dem
     assert fault is not None
     assert "another version of Bassline made this database" in fault
     code, found, _ = doctor(BASSLINE_CACHE_DIR=str(cached_demo))
-    assert found["schema"][0] == "fail"
-    assert "is of another version" in found["schema"][1]
+    assert found["database"][:2] == ("fail", fault)
     assert code == 1
 
 
@@ -198,10 +197,11 @@ def test_a_stack_without_its_servers_its_schema_or_its_workers_says_which(doctor
     try:
         here = {"BASSLINE_DATABASE_URL": postgres.url, "BASSLINE_BROKER_URL": redis.url}
         code, found, _ = doctor(**cache, **here)
-        assert (code, found["schema"][0], found["schema"][2]) == (1, "fail", "Run `bassline db upgrade`.")
+        assert (code, found["database"][0]) == (1, "fail")
+        assert "run bassline db upgrade" in found["database"][1]
         migrate.upgrade(Database(postgres.url))
         code, found, _ = doctor(**cache, **here)
-        assert (found["database"][0], found["schema"][0], found["broker"][0]) == ("ok", "ok", "ok")
+        assert (found["database"][0], found["broker"][0]) == ("ok", "ok")
         assert (code, found["workers"][0]) == (1, "fail")
         assert "bassline worker" in found["workers"][1]
         with Database(postgres.url).engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -212,15 +212,6 @@ def test_a_stack_without_its_servers_its_schema_or_its_workers_says_which(doctor
     finally:
         postgres.remove()
         redis.remove()
-
-
-def test_a_package_out_of_its_range_and_a_missing_one_are_named(monkeypatch):
-    versions = {"torch": "1.13.0", "flask": None}
-    real = machine.get_version
-    monkeypatch.setattr(machine, "get_version", lambda name: versions.get(name, real(name)))
-    found = {(f.status, f.what.split()[0]): f for f in machine.check_versions()}
-    assert "outside the supported range" in found["warn", "torch"].what
-    assert "pip install" in found["fail", "flask"].remedy
 
 
 @pytest.mark.parametrize("failures", [{}, {"ragged": "off by 0.3"}])

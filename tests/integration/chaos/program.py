@@ -6,7 +6,7 @@ Celery's spawned children run this module again, up to the last line.
 from __future__ import annotations
 
 from app.cli.main import main
-from app.core.broker.celery_broker import CeleryBroker
+from app.core.broker.celery_app import CeleryBroker
 from app.core.context import make_context, set_current
 from tests.fakes import FakeGrader
 from tests.integration.chaos.script import load

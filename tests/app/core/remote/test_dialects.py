@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from app.core.remote.connection import run_in_own_loop
 from app.core.remote.engine import RemoteEngine
-from app.core.remote.event_loop import run_in_own_loop
 from app.core.remote.target import RemoteTarget
 from app.jobs.work.decode_job import build_task_prompt
 from decoding.models.errors import ModelError

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -25,10 +22,8 @@ from app.web.http.schemas import parse_spec
 from decoding.models.errors import ModelError
 from decoding.request import Request, RequestError
 from tests.app.openai_service import MODEL, served_service
-from tests.app.stub_server import DONE, choice, serve_stub
-from tests.app.stub_server import event as write_event
+from tests.app.stub_server import DONE, choice, event, serve_stub
 from tests.fakes import RIGHT, WRONG, FakeEngine
-from tests.http_servers import serve
 
 SECRET = "sk-very-secret"
 
@@ -52,46 +47,6 @@ def target(served) -> RemoteTarget:
     return RemoteTarget(MODEL, str(served[1].base_url).rstrip("/"))
 
 
-@pytest.fixture
-def crooked() -> Iterator[tuple[str, list]]:
-    """A server that says what the test puts into `answers` as (status, headers, lines); and what it was sent."""
-    answers: list = []
-    seen: list = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_error(404)
-
-        def do_POST(self):
-            seen.append(self.headers)
-            self.rfile.read(int(self.headers["Content-Length"]))
-            status, headers, lines = answers.pop(0)
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            for line in lines:
-                if callable(line):
-                    line()
-                else:
-                    self.wfile.write(line.encode())
-                    self.wfile.flush()
-
-        def log_message(self, *_):
-            pass
-
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
-        yield f"http://127.0.0.1:{server.server_port}/v1", answers, seen
-
-
-EVENTS = {"Content-Type": "text/event-stream"}
-
-
-def chunk(index: int, text: str, reason: str | None = None) -> str:
-    choice = {"index": index, "text": text, "finish_reason": reason, "logprobs": None}
-    return "data: " + json.dumps({"id": "c", "object": "text_completion", "choices": [choice]}) + "\n\n"
-
-
 def test_samples_come_with_texts_logprobs_and_this_sides_times(far_engine, target):
     updates = []
     done = RemoteEngine.load(target).generate(
@@ -108,13 +63,14 @@ def test_samples_come_with_texts_logprobs_and_this_sides_times(far_engine, targe
     )  # fmt: skip
 
 
-def test_a_server_that_is_late_is_left_at_the_deadline_with_what_it_said(crooked):
-    url, answers, _ = crooked
-    late = threading.Event()
-    answers.append((200, EVENTS, [chunk(0, "ret"), chunk(1, "x", "stop"), lambda: late.wait(20), chunk(0, "urn")]))
-    done = RemoteEngine(RemoteTarget("m", url)).generate(Request("p", n=2, budget_s=0.5))
-    late.set()
-    assert 0.5 <= done.wall_s < 15  # a busy machine's; the server would take 20
+def test_a_server_that_is_late_is_left_at_the_deadline_with_what_it_said():
+    def answer(reply, _):
+        reply.start().write(event(choice("ret")), event(choice("x", "stop", 1)))
+        reply.wait_for_hang_up()
+
+    with serve_stub(answer) as stub:
+        done = RemoteEngine(RemoteTarget("m", stub.url)).generate(Request("p", n=2, budget_s=0.5))
+    assert 0.5 <= done.wall_s < 15  # a busy machine's; the server would take 60
     assert [(s.text, s.finish_reason) for s in done.samples] == [("ret", "deadline"), ("x", "stop")]
     assert [s.n_tokens for s in done.samples] == [1, 1]
 
@@ -129,31 +85,28 @@ def test_cancelling_hangs_up_within_a_moment(far_engine, target):
     assert [s.finish_reason for s in done.samples] == ["cancelled"]
 
 
-def test_waiting_for_a_busy_server_is_on_the_clock_and_recorded_apart(crooked):
-    url, answers, seen = crooked
-    answers += [(503, {"Retry-After": "0.3"}, []), (200, EVENTS, [chunk(0, "ok", "stop")])]
-    done = RemoteEngine(RemoteTarget("m", url)).generate(Request("p", budget_s=60))
-    assert len(seen) == 2
+def test_waiting_for_a_busy_server_is_on_the_clock_and_recorded_apart():
+    def answer(reply, _):
+        if len(stub.bodies) == 1:
+            reply.start(503, {"Retry-After": "0.3", "Content-Length": "0"})
+        else:
+            reply.start().write(event(choice("ok", "stop")), DONE)
+
+    with serve_stub(answer) as stub:
+        done = RemoteEngine(RemoteTarget("m", stub.url)).generate(Request("p", budget_s=60))
+        assert len(stub.bodies) == 2
     assert done.samples[0].text == "ok"
     assert 0.3 <= done.waited_s <= done.samples[0].finished_s
     assert done.wall_s == pytest.approx(done.samples[0].finished_s - done.waited_s)
 
 
-def test_a_stream_that_breaks_off_leaves_samples_that_say_so(crooked):
-    url, answers, _ = crooked
-    answers.append((200, EVENTS, [chunk(0, "half")]))
-    (sample,) = RemoteEngine(RemoteTarget("m", url)).generate(Request("p", budget_s=10)).samples
-    assert (sample.text, sample.finish_reason) == ("half", "error")
-
-
-def test_the_key_is_sent_and_never_told(crooked, monkeypatch):
-    url, answers, seen = crooked
+def test_the_key_is_sent_and_never_told(monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, SECRET)
-    answers.append((400, {}, [json.dumps({"error": {"message": f"bad key {SECRET}"}})]))
-    engine = RemoteEngine(RemoteTarget("m", url))
-    with pytest.raises(RequestError) as refused:
-        engine.generate(Request("p", budget_s=10))
-    assert seen[0]["Authorization"] == f"Bearer {SECRET}"
+    with serve_stub(lambda reply, _: reply.refuse(f"bad key {SECRET}")) as stub:
+        engine = RemoteEngine(RemoteTarget("m", stub.url))
+        with pytest.raises(RequestError) as refused:
+            engine.generate(Request("p", budget_s=10))
+        assert stub.headers[0]["Authorization"] == f"Bearer {SECRET}"
     assert SECRET not in f"{refused.value} {engine.get_provenance()}"
 
 
@@ -205,7 +158,7 @@ def test_a_run_whose_server_is_gone_fails_once_with_the_reason_and_can_be_resume
     ctx.load_engine = ports.load_engine
 
     def answer(reply, body):
-        reply.start().write(*(write_event(choice(RIGHT, "stop", i)) for i in range(body.get("n", 1))), DONE)
+        reply.start().write(*(event(choice(RIGHT, "stop", i)) for i in range(body.get("n", 1))), DONE)
 
     with serve_stub(answer, pages={"/v1/models": {"data": []}}) as stub:
         run_id = service.submit(ctx, spec(target=f"openai:m@{stub.url}"), pinned_worker=ctx.worker_name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import email.utils
 import time
 from typing import Any
 
@@ -70,11 +68,7 @@ def ask_busy_server(retry_after: str, budget_s: float, **options: Any) -> tuple[
         return done, len(stub.bodies), time.monotonic() - started
 
 
-@pytest.mark.parametrize(
-    "retry_after",
-    ["20", "999999", email.utils.format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(hours=1), usegmt=True)],
-    ids=["seconds", "many seconds", "date"],  # a date differs between the processes of a suite
-)
+@pytest.mark.parametrize("retry_after", ["20", "999999"])
 def test_a_busy_server_that_asks_to_wait_beyond_the_deadline_costs_the_budget_and_no_more(retry_after):
     done, n_requests, took_s = ask_busy_server(retry_after, 0.4, n=2)
     assert [(s.text, s.finish_reason) for s in done.samples] == [("", "deadline")] * 2
