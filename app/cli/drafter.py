@@ -18,7 +18,7 @@ from app.cli.progress import PartsBar
 from app.core.context import Context, make_context
 from app.core.errors import BadInputError, BasslineError
 from app.core.terminal import echo
-from app.language_models import drafters, heads, service
+from app.language_models import heads, service
 
 if TYPE_CHECKING:
     from decoding.models.trained_heads import HeadRecord
@@ -154,7 +154,7 @@ def list_(json_file: str | None) -> None:
     """
     ctx = common.open_context()
     with ctx.database.read() as session:
-        records = drafters.list_drafters(session)
+        records = heads.list_drafters(session)
     common.write_json(json_file, [record.model_dump(mode="json") for record in records])
     rows = [
         (
