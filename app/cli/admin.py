@@ -12,17 +12,15 @@ from app import domains
 from app.accounts import service
 from app.accounts import users as people
 from app.cli import common
-from app.cli.progress import PartsBar
+from app.cli.progress import JobBar
 from app.core import observability
 from app.core.context import make_context
 from app.core.db import migrate
-from app.core.db.backup import Backup, Progress, restore_backup, save_backup
+from app.core.db.backup import Backup, restore_backup, save_backup
 from app.core.db.database import Database
 from app.core.states import Scope
 from app.core.terminal import echo
 from app.jobs.database_lock import DatabaseLock
-
-PROGRESS_EVERY_S = 10.0  # between two lines where the output is not a terminal
 
 scope_option = click.option(
     "--scope",
@@ -72,8 +70,8 @@ def backup(file: Path) -> None:
     Example:
         bassline db backup /backups/bassline-2026-11-27
     """
-    with _open_own_database() as database, PartsBar(PROGRESS_EVERY_S) as bar:
-        saved = save_backup(database, file, _show_progress(bar, "saving"))
+    with _open_own_database() as database, JobBar() as bar:
+        saved = save_backup(database, file, lambda done, total: bar.report(done, total, "pages saved"))
     echo(f"saved the database to {_describe_backup(saved)}")
 
 
@@ -86,11 +84,13 @@ def restore(file: Path, replace: bool) -> None:
     Example:
         bassline db restore /backups/bassline-2026-11-27 --replace
     """
-    with _open_own_database() as database, PartsBar(PROGRESS_EVERY_S) as bar:
+    with _open_own_database() as database, JobBar() as bar:
         lock = DatabaseLock(database.file, "db restore")
         lock.acquire()
         try:
-            restored = restore_backup(database, file, _show_progress(bar, "restoring"), replace=replace)
+            restored = restore_backup(
+                database, file, lambda done, total: bar.report(done, total, "pages restored"), replace=replace
+            )
         finally:
             lock.release()
     next_step = "" if restored.schema == migrate.get_newest_revision() else "; run `bassline db upgrade` next"
@@ -105,14 +105,6 @@ def _open_own_database() -> Iterator[Database]:
         yield database
     finally:
         database.dispose()
-
-
-def _show_progress(bar: PartsBar, part: str) -> Progress:
-    def show(done: int, total: int) -> None:
-        left = bar.advance_to(part, done, total)
-        bar.tell(f"{done / max(total, 1):.0%}, {left}")
-
-    return show
 
 
 def _describe_backup(backup: Backup) -> str:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Self
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
-from app.background.handlers import JobAttempt
 from app.background.leases import StopReason
 from app.background.work import hold_command
 from app.cli import common
-from app.cli.progress import PartsBar
+from app.cli.progress import Bars, JobBar
 from app.core.context import Context, make_context
 from app.core.errors import BadInputError, BasslineError
 from app.core.terminal import echo
@@ -26,50 +28,27 @@ if TYPE_CHECKING:
 target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
 
 
-class TrainingProgress(PartsBar):
-    """Shows how a training goes, and stops it at Ctrl-C or SIGTERM at its next safe point; a second one ends it now."""
+@contextlib.contextmanager
+def stop_at_signals(bar: Bars) -> Iterator[threading.Event]:
+    """Sets the event at Ctrl-C or SIGTERM, to stop at the next safe point; a second one ends the process now."""
+    stopped = threading.Event()
 
-    def __init__(self, attempt: JobAttempt) -> None:
-        super().__init__(every_s=20.0)
-        self._attempt = attempt
-        self._total = 1.0
-        self._stopping = False
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+        bar.note("stopping at the next safe point")
+        signal.signal(number, before[signal.Signals(number)])
 
-    def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        return super().__enter__()
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        super().__exit__(kind, error, trace)
-        for number, handler in self._before.items():
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
-
-    def stage(self, name: str, total: float) -> None:
-        """Starts a part of the work."""
-        self._total = total
-        self.begin(name, 0, total)
-        if not self.on_terminal:
-            self.note(name)
-
-    def advance(self, done: float, facts: str) -> None:
-        """`done` of the part is finished."""
-        self._attempt.report(round(done), round(self._total), self._part or "")
-        left = self.advance_to(self._part, done, self._total)
-        self.tell(f"{facts}, {left}")
-
-    def should_stop(self) -> bool:
-        """Whether to stop at the next safe point."""
-        return self._stopping or self._attempt.lease.stop_reason is StopReason.CANCELLED
-
-    def _stop(self, number: int, _frame: FrameType | None) -> None:
-        self._stopping = True
-        self.note("stopping at the next safe point")
-        signal.signal(number, self._before[signal.Signals(number)])
 
 
 @click.group()
 def drafter() -> None:
-    """Train, list, check, import and publish drafters: small heads that draft for one model from its hidden states.
+    """Train, list, check, import and delete drafters: small heads that draft for one model from its hidden states.
 
     Example:
         bassline drafter train --target qwen2.5-coder-0.5b --hours 1
@@ -125,8 +104,12 @@ def train(
         if restart:
             work.remove()
         plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * 10**9))
-        with hold_command(ctx, "train_drafter", target, target) as attempt, TrainingProgress(attempt) as progress:
-            progress.note(f"uses up to {max_disk:g} GB in {work.path}; only the drafter remains afterwards")
+        with (
+            JobBar() as bar,
+            stop_at_signals(bar) as stopped,
+            hold_command(ctx, "train_drafter", target, target, bar.report) as attempt,
+        ):
+            bar.note(f"uses up to {max_disk:g} GB in {work.path}; only the drafter remains afterwards")
             record = DrafterTraining(
                 plan,
                 lambda: training_prompts.iterate_statements(seed),
@@ -134,7 +117,8 @@ def train(
                     loaded.tokenizer, has_chat_template=loaded.has_chat_template
                 ),
                 training_prompts.list_evaluated_texts(ctx),
-                progress,
+                attempt.report,
+                lambda: stopped.is_set() or attempt.lease.stop_reason is StopReason.CANCELLED,
             ).run()
     except TrainingStoppedError:
         raise BasslineError("stopped: the same command resumes") from None
@@ -198,26 +182,6 @@ def import_(source: str, target: str, json_file: str | None) -> None:
     ctx = common.open_context()
     _check_or_import_head(target, source, json_file)
     _publish_in_stack(ctx, target)
-
-
-@drafter.command()
-@target_option
-@common.json_option
-def publish(target: str, json_file: str | None) -> None:
-    """Store this machine's drafter of a model in the database, from which every worker of the stack fetches it.
-
-    `train` and `import` do so themselves in the stack. The head replaces an earlier one; tasks
-    that are decoded from now on draft with it, tasks of runs that have begun included.
-
-    Example:
-        bassline drafter publish --target qwen2.5-coder-0.5b
-    """
-    ctx = common.open_context()
-    service.require_model(target, "target")
-    record = heads.publish_head(ctx, target)
-    common.write_json(json_file, dataclasses.asdict(record))
-    if json_file != "-":
-        echo(f"published the drafter of {target}: {record.n_bytes / 1e6:.0f} MB, sha256 {record.sha256[:12]}")
 
 
 @drafter.command()

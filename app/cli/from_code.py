@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from app.cli import common, foreground
 from app.cli.options import name_option_in_errors
-from app.cli.progress import Bars, PartsBar, format_time_left
+from app.cli.progress import JobBar
 from app.cli.project_variables import env_option, parse_variables, set_variables
 from app.cli.stored_files import confirm_stored_files, yes_option
 from app.core.context import Context as AppContext
@@ -22,7 +22,7 @@ from app.core.terminal import echo
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
 from app.web.ui.units import format_count, join_first
-from evaluation.from_code.build import Options, TaskResult
+from evaluation.from_code.build import Options
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.coverage import Coverage
@@ -34,38 +34,6 @@ from evaluation.from_code.source.project import Project, open_project
 
 _SHOWN_PATHS = 8
 _SHOWN_FAILURES = 3
-
-
-class FromCodeProgress(PartsBar):
-    """Shows the progress in three parts: tests run, test files run in the sandbox, functions
-    checked."""
-
-    def __init__(self, folder: str, limit_s: float) -> None:
-        super().__init__(every_s=10.0)
-        self._folder = folder
-        self._limit_s = limit_s
-
-    def on_recording(self, commands: Sequence[Sequence[str]], seconds: float) -> None:
-        """The tests have run for `seconds` over both runs; at 0, prints the commands and how they will run."""
-        if seconds == 0.0:
-            self.note(
-                f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
-                f"{', then '.join(map(shlex.join, commands))}"
-            )
-        self.advance_to("recording", seconds, self._limit_s)
-        self.tell(f"{seconds:.0f} s, at most {format_time_left(self._limit_s - seconds)}")
-
-    def on_testing(self, done: int, total: int) -> None:
-        """`done` of the files of tests have run in the sandbox."""
-        left = self.advance_to("running tests", done, total)
-        self.tell(f"{done} of {format_count(total, 'file')} of tests in the sandbox, {left}")
-
-    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
-        """`done` functions are checked."""
-        if made is None and done:
-            self.note(f"resumed: {done} of {total} functions are done")
-        left = self.advance_to("checking", done, total)
-        self.tell(f"{done} of {total} functions, {left}")
 
 
 @click.command("from-code")
@@ -187,10 +155,8 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
 
 def _recheck_tasks(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
     """What the report counts: the stored tasks, judged once more as answers are."""
-    with Bars() as bars:
-        checked = service.recheck_stored_tasks(
-            ctx, stored, lambda done, total: bars.show("judging once more", done, total, f"{done} of {total}")
-        )
+    with JobBar() as bar:
+        checked = service.recheck_stored_tasks(ctx, stored, bar.report)
     for ids, what in (
         (checked.originals_failed, "do not pass with their own solution"),
         (checked.trivial_passed, "pass with a body without content"),
@@ -225,13 +191,15 @@ def _run_from_code(
     environment: Mapping[str, str | None],
 ) -> FinishedDataset:
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
+    warning = (
+        f"runs the project's own code in {project.root}, with your rights and outside the sandbox: "
+        f"{', then '.join(map(shlex.join, commands))}"
+    )
     try:
-        with (
-            foreground.treat_sigterm_as_interrupt(),
-            set_variables(environment),
-            FromCodeProgress(str(project.root), record.N_RUNS * len(commands) * options.limit_s) as progress,
-        ):
-            return service.build_dataset(ctx, sandbox, project, commands, options, progress, environment)
+        with foreground.treat_sigterm_as_interrupt(), set_variables(environment), JobBar() as bar:
+            return service.build_dataset(
+                ctx, sandbox, project, commands, options, environment, lambda: bar.note(warning), bar.report
+            )
     except KeyboardInterrupt:
         raise BasslineError("stopped; the same command resumes") from None
     except SandboxFaultError as error:

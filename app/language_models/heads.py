@@ -144,7 +144,7 @@ def fetch_head(ctx: Context, target: str) -> None:
         files = {CONFIG: head.config, WEIGHTS: head.weights}
         record = _parse_record(head.record)
     if record is None:
-        raise ModelError(f"the published drafter of {target} has a damaged record: publish it again.")
+        raise ModelError(f"the published drafter of {target} has a damaged record: train or import it again.")
     if local is None or str(local.created_at) <= str(record.created_at):
         trained_heads.install(record, files)
 

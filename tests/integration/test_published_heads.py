@@ -123,7 +123,7 @@ def test_a_record_of_another_version_hides_its_head_and_is_refused_with_a_senten
     machine(THERE)
     with ctx.database.read() as session:
         assert heads.list_drafters(session) == []
-    with pytest.raises(ModelError, match="has a damaged record: publish it again"):
+    with pytest.raises(ModelError, match="has a damaged record: train or import it again"):
         heads.fetch_head(ctx, TARGET)
 
 
