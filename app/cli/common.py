@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from app import domains
 from app.core.context import Context, make_context
@@ -165,7 +166,7 @@ MAX_CELL_WIDTH = 60
 """Characters of a cell that a pipe gets on one line."""
 
 
-def print_line(console: Console, text: str, **options: Any) -> None:
+def print_line(console: Console, text: str | Text, **options: Any) -> None:
     """Prints a sentence: on a terminal wrapped at its edge, into a pipe on one line."""
     console.print(text, highlight=False, soft_wrap=not console.is_terminal, **options)
 

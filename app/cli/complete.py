@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from app.cli import common, foreground, handover
+from app.cli import common, foreground
 from app.cli.options import add_spec_options, parse_options
 from app.completions import service
 from app.completions.schemas import CompletionSpec
@@ -51,7 +51,7 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     console = common.choose_console(json_file)
     printed: set[int] = set()
     with foreground.hold_workers(ctx, "complete") as site:
-        spec = handover.prepare_for_server(ctx, spec) if site.server else spec
+        spec = foreground.prepare_for_server(ctx, spec) if site.server else spec
         run_id = service.submit(ctx, spec, **site.options)
         try:
             if site.server:  # which does not stream its texts to this process

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
+from sqlalchemy import select
 
 from app.background.leases import StopReason
 from app.background.work import hold_command
@@ -20,11 +21,20 @@ from app.cli.progress import Bars, JobBar
 from app.core.context import Context, make_context
 from app.core.errors import BadInputError, BasslineError
 from app.core.terminal import echo
+from app.datasets import service as datasets
+from app.datasets.models import Task
 from app.language_models import heads, service
+from evaluation import prompting
+from evaluation.datasets import Task as PlainTask
 
 if TYPE_CHECKING:
+    from decoding.models.loaded import LoadedModel
     from decoding.models.trained_heads import HeadRecord
+    from decoding.training.collection import PromptBuilder, RenderedPrompt
+    from decoding.training.statements import Statement
 
+_MARK = "\N{OBJECT REPLACEMENT CHARACTER}"
+_INSTRUCTION_START = "Write a Python function that"
 target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
 
 
@@ -88,7 +98,6 @@ def train(
         raise BadInputError("--tokens and --epochs belong together: give both, or --hours", "tokens")
     if hours is not None and tokens is not None:
         raise BadInputError("--hours and --tokens were both given: choose one", "hours")
-    from app.cli import training_prompts  # noqa: PLC0415
     from decoding.models import fetch  # noqa: PLC0415
     from decoding.request import RequestError  # noqa: PLC0415
     from decoding.training.drafter import DrafterTraining, TrainingStoppedError  # noqa: PLC0415
@@ -112,11 +121,9 @@ def train(
             bar.note(f"uses up to {max_disk:g} GB in {work.path}; only the drafter remains afterwards")
             record = DrafterTraining(
                 plan,
-                lambda: training_prompts.iterate_statements(seed),
-                lambda loaded: training_prompts.build_prompt_builder(
-                    loaded.tokenizer, has_chat_template=loaded.has_chat_template
-                ),
-                training_prompts.list_evaluated_texts(ctx),
+                lambda: iterate_statements(seed),
+                build_prompt_builder,
+                list_evaluated_texts(ctx),
                 attempt.report,
                 lambda: stopped.is_set() or attempt.lease.stop_reason is StopReason.CANCELLED,
             ).run()
@@ -202,7 +209,6 @@ def _publish_in_stack(ctx: Context, target: str) -> None:
 
 
 def _check_or_import_head(target: str, source: str | None, json_file: str | None) -> None:
-    from app.cli import training_prompts  # noqa: PLC0415
     from decoding.training import importing  # noqa: PLC0415
 
     make_context()
@@ -210,10 +216,8 @@ def _check_or_import_head(target: str, source: str | None, json_file: str | None
     record = importing.import_or_measure_head(
         target,
         source,
-        training_prompts.iterate_statements(0),
-        lambda loaded: training_prompts.build_prompt_builder(
-            loaded.tokenizer, has_chat_template=loaded.has_chat_template
-        ),
+        iterate_statements(0),
+        build_prompt_builder,
     )
     _show(record, json_file)
 
@@ -241,3 +245,49 @@ def _show(record: HeadRecord, json_file: str | None) -> None:
         rows = [(str(n), name, f"{speed:.0f}", f"{speed / plain[n]:.2f}") for n, name, speed in speeds]
         common.print_list(json_file, ("samples", "drafter", "tokens/s", "vs none"), rows)
     echo(f"use it: bassline eval --target {record.target} --drafter sibling+trained")
+
+
+def list_evaluated_texts(ctx: Context) -> list[str]:
+    """The prompts, solutions and tests of all tasks of all datasets here, the built-in ones among them."""
+    for name in datasets.BUILTIN:
+        datasets.require_dataset(ctx, name)
+    with ctx.database.read() as session:
+        rows = session.execute(select(Task.prompt, Task.canonical_solution, Task.suffix, Task.test))
+        return ["".join(part or "" for part in row) for row in rows]
+
+
+def build_prompt_builder(target: LoadedModel) -> PromptBuilder:
+    """How to ask a model: in the chat form that evaluations use, with instructions as messages, or as open code."""
+    from decoding.training.collection import PromptBuilder, RenderedPrompt  # noqa: PLC0415 (imports torch)
+
+    tokenizer, has_chat_template = target.tokenizer, target.has_chat_template
+
+    def message(text: str) -> str:
+        rendered: str = tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
+        )
+        return rendered
+
+    def render(statement: Statement) -> RenderedPrompt:
+        if statement.kind == "instruction":
+            if has_chat_template:
+                return RenderedPrompt(message(statement.text), ())
+            return RenderedPrompt(f"# {statement.text}\n", ())
+        name = statement.text.partition("def ")[2].partition("(")[0]
+        task = PlainTask("", statement.text, name, "", "")
+        prompt = prompting.build_prompt(task, "chat" if has_chat_template else "completion")
+        if prompt.text is not None:
+            return RenderedPrompt(prompt.text, prompt.stop)
+        return RenderedPrompt(message((prompt.messages or [{}])[0]["content"]) + prompt.reply_prefix, prompt.stop)
+
+    if not has_chat_template:
+        return PromptBuilder(render)
+    before = tokenizer.apply_chat_template([{"role": "user", "content": _MARK}], tokenize=False).partition(_MARK)[0]
+    return PromptBuilder(render, before + _INSTRUCTION_START, _INSTRUCTION_START)
+
+
+def iterate_statements(seed: int) -> Iterator[Statement]:
+    """The training's prompts, from the Python files of this machine, always in the same order."""
+    from decoding.training.statements import generate_statements, list_installed_folders  # noqa: PLC0415
+
+    return generate_statements(list_installed_folders(), seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.cli import common, foreground, handover
+from app.cli import common, foreground
 from app.cli.foreground import ExecutionSite, UserInterruptError
 from app.cli.options import QuietChoice, add_quiet_flag, add_spec_options, parse_options
 from app.core.context import Context
@@ -119,7 +119,7 @@ def evaluate(
     service.resolve_tasks(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
     with foreground.hold_workers(ctx, "eval") as site:
-        spec = handover.prepare_for_server(ctx, spec) if site.server else spec
+        spec = foreground.prepare_for_server(ctx, spec) if site.server else spec
         run_id = service.submit(ctx, spec, command=common.format_typed_command(), **site.options)
         run = site.wait_for_run(run_id)
         if compare_plain:

@@ -9,25 +9,67 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from app.cli.common import choose_console, write_json
-from app.cli.handover import ServerWatch, prepare_study_for_server
-from app.cli.live_progress import follow_run, follow_study
+from app.cli.live_progress import ServerWatch, follow_run, follow_study
 from app.cli.report import print_run_tables
 from app.core.context import Context
-from app.core.errors import BasslineError
+from app.core.errors import BadInputError, BasslineError
+from app.core.remote import target as remote
 from app.core.states import RunState
 from app.core.terminal import open_stderr
 from app.jobs.database_lock import InUseError
 from app.jobs.embedded import EmbeddedWorkers
+from app.language_models.service import require_model
 from app.runs import transitions
 from app.runs.documents import dump_run
 from app.runs.failed_samples import count_failed_samples
 from app.runs.models import Run
 from app.runs.repository import compute_progress, get_run
+from app.runs.schemas import EngineOptions
 from app.studies import service as studies
-from app.studies.schemas import StudySpec
+from app.studies.schemas import StudySpec, name_arm_in_errors
+from decoding.drafters.registry import parse_drafter
+from decoding.models.registry import LocalFolder, LocalGguf
+
+S = TypeVar("S", bound=EngineOptions)
+
+
+def prepare_for_server(ctx: Context, spec: S) -> S:
+    """The specification with absolute paths, for a server in another folder.
+
+    Raises BadInputError for an endpoint that the server may not use.
+    """
+    if remote.is_remote(spec.target):
+        try:
+            remote.require_allowed_endpoint(spec.target, ctx.settings.remote_endpoints)
+        except BadInputError:
+            raise BadInputError(
+                "target names an endpoint that the running `bassline serve` may not use: add its address to the "
+                "server's BASSLINE_REMOTE_ENDPOINTS, or stop the server and try again",
+                "target",
+            ) from None
+        return spec
+    changes = {"target": _make_absolute(spec.target)}
+    draft = parse_drafter(spec.drafter).model
+    if draft:
+        changes["drafter"] = spec.drafter.removesuffix(draft) + _make_absolute(draft)
+    return spec.model_copy(update=changes)
+
+
+def prepare_study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
+    """The same for every arm of a study. Raises BadInputError that names the arm."""
+    arms = []
+    for number, (arm, name) in enumerate(zip(spec.arms, spec.list_names(), strict=True), start=1):
+        with name_arm_in_errors(number, name):
+            arms.append(prepare_for_server(ctx, arm))
+    return spec.model_copy(update={"arms": tuple(arms)})
+
+
+def _make_absolute(reference: str) -> str:
+    entry = require_model(reference)
+    return str(entry.path) if isinstance(entry, LocalFolder | LocalGguf) else reference
 
 
 class UserInterruptError(BasslineError):

@@ -13,8 +13,7 @@ from rich.console import Console
 from app.cli import common, foreground
 from app.cli.options import name_option_in_errors
 from app.cli.progress import JobBar
-from app.cli.project_variables import env_option, parse_variables, set_variables
-from app.cli.stored_files import confirm_stored_files, yes_option
+from app.cli.project_options import confirm_stored_files, env_option, parse_variables, set_variables, yes_option
 from app.core.context import Context as AppContext
 from app.core.errors import BadInputError, BasslineError
 from app.core.ports import detect_sandbox

@@ -11,7 +11,6 @@ from werkzeug.wrappers import Response
 from app.core.errors import BadInputError, ConflictError, NotFoundError
 from app.core.states import Scope
 from app.datasets import deletion, repository, service
-from app.datasets.field_use import summarize_fields
 from app.web.http.limits import UPLOAD_BYTES
 from app.web.http.request_context import get_context, get_session
 from app.web.http.security import may_use, require_scope
@@ -87,7 +86,7 @@ def _render_dataset(dataset_id: uuid.UUID, fault: str = "") -> str:
         fault=fault,
         coverage=dataset.coverage if from_code and not task else None,
         checks=repository.load_checks(get_session(), dataset_id),
-        fields=summarize_fields((t.source, t.signature) for t in dataset.tasks).describe(dataset.n_tasks),
+        fields=repository.summarize_fields((t.source, t.signature) for t in dataset.tasks).describe(dataset.n_tasks),
         may_delete=may_use("datasets.delete"),
     )
 

@@ -195,33 +195,21 @@ def to_evaluation_dataset(dataset: Dataset, tasks: Sequence[Task]) -> evaluation
     return evaluation_datasets.Dataset(dataset.name, tuple(map(to_evaluation_task, tasks)), dataset.sha256)
 
 
+_SAME_COLUMNS = (
+    *("task_id", "prompt", "entry_point", "test", "canonical_solution", "suffix", "program_prefix", "language"),
+    *("source", "project_tests", "module"),
+)
+_LIST_COLUMNS = ("stop", "messages", "prompt_token_ids")  # tuples in evaluation/
+
+
 def to_evaluation_task(task: Task) -> evaluation_datasets.Task:
     """The stored task as evaluation/ knows it."""
-    return evaluation_datasets.Task(
-        task_id=task.task_id,
-        prompt=task.prompt,
-        entry_point=task.entry_point,
-        test=task.test,
-        canonical_solution=task.canonical_solution,
-        suffix=task.suffix,
-        stop=tuple(task.stop),
-        messages=None if task.messages is None else tuple(task.messages),
-        prompt_token_ids=None if task.prompt_token_ids is None else tuple(task.prompt_token_ids),
-        program_prefix=task.program_prefix,
-        source=task.source,
-        project_tests=task.project_tests,
-        module=task.module,
-        language=task.language,
-        **_get_case_fields(task),
-    )
-
-
-def _get_case_fields(task: Task) -> dict[str, Any]:
-    """The fields of a task that is judged by cases, empty for another."""
-    if task.signature is None:
-        return {}
-    signature = read_signature(task.signature)
-    return {"signature": signature, "cases": read_cases(task.cases, signature)}
+    fields: dict[str, Any] = {name: getattr(task, name) for name in (*_SAME_COLUMNS, *_LIST_COLUMNS)}
+    fields |= {name: tuple(fields[name]) for name in _LIST_COLUMNS if fields[name] is not None}
+    if task.signature is not None:
+        signature = read_signature(task.signature)
+        fields |= {"signature": signature, "cases": read_cases(task.cases, signature)}
+    return evaluation_datasets.Task(**fields)
 
 
 def _check_storable(task: evaluation_datasets.Task) -> None:
@@ -243,22 +231,9 @@ def _check_storable(task: evaluation_datasets.Task) -> None:
 
 def build_task_columns(position: int, task: evaluation_datasets.Task) -> dict[str, Any]:
     """The task as columns of `tasks`, without those that say what it belongs to."""
-    return {
+    columns = {name: getattr(task, name) for name in (*_SAME_COLUMNS, *_LIST_COLUMNS)}
+    return columns | {
         "position": position,
-        "task_id": task.task_id,
-        "prompt": task.prompt,
-        "entry_point": task.entry_point,
-        "test": task.test,
-        "canonical_solution": task.canonical_solution,
-        "suffix": task.suffix,
-        "stop": list(task.stop),
-        "messages": None if task.messages is None else list(task.messages),
-        "prompt_token_ids": None if task.prompt_token_ids is None else list(task.prompt_token_ids),
-        "program_prefix": task.program_prefix,
-        "source": None if task.source is None else dict(task.source),
-        "project_tests": None if task.project_tests is None else dict(task.project_tests),
-        "module": None if task.module is None else dict(task.module),
-        "language": task.language,
         "signature": None if task.signature is None else task.signature.to_json(),
         "cases": [case.to_json() for case in task.cases] or None,
     }

@@ -86,7 +86,7 @@ class Collection:
     overlap: OverlapFilter
     seed: int = 0
     should_stop: Callable[[], bool] = field(default=lambda: False)
-    on_tokens: Callable[[int], None] = field(default=lambda _n: None)
+    on_tokens: Callable[[int], object] = field(default=lambda _n: None)
     _statements_left: Iterator[Statement] | None = field(default=None, init=False)
 
     @cached_property

@@ -62,7 +62,7 @@ class Trainer:
     n_steps: int
     checkpoint: Path
     seed: int = 0
-    on_step: Callable[[int], None] = field(default=lambda _step: None)
+    on_step: Callable[[int], object] = field(default=lambda _step: None)
     should_stop: Callable[[], bool] = field(default=lambda: False)
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import cli
-from app.cli.stored_files import confirm_stored_files
+from app.cli.project_options import confirm_stored_files
 from app.core.db.archives import read_project_archive
 from app.core.ports import SandboxGrader
 from app.datasets import from_code, service
@@ -362,6 +362,6 @@ def test_on_a_terminal_the_user_decides_on_files_that_look_like_secrets(
 ):
     (tmp_path / "texts.py").write_text(SOURCE)
     (tmp_path / "server.key").write_text("a key")
-    monkeypatch.setattr("app.cli.stored_files._can_ask", lambda: True)
     with CliRunner().isolation(input=answer):
+        monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
         assert confirm_stored_files(open_project(str(tmp_path), sys.executable), assume_yes) is stored
