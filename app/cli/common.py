@@ -7,7 +7,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from app import domains
 from app.core.context import Context, make_context
 from app.core.db import migrate
 from app.core.errors import BadInputError, UnavailableError
-from app.core.terminal import echo_data, open_stderr, open_stdout
+from app.core.terminal import echo, echo_data, open_stderr, open_stdout
 from app.web.ui import units
 from app.web.ui.tables import TextTable
 from decoding.suggest import suggest_one_of
@@ -66,6 +66,21 @@ class SuggestingChoice(click.Choice[str]):
 json_option = click.option(
     "--json", "json_file", metavar="FILE", callback=check_writable, help="also write the result as JSON; - for stdout"
 )
+limit_option = click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+output_option = click.option(
+    "-o", "--output", metavar="FILE", default="-", show_default=True, callback=check_writable, help="- for stdout"
+)
+
+
+def add_row_command(
+    group: click.Group, name: str, sentence: str, example: str, act: Callable[[Context, str], str], metavar: str = "ID"
+) -> None:
+    """Adds a command that does something to the row which its argument names, and prints what `act` returns."""
+
+    @group.command(name, help=f"{sentence}\n\nExample:\n    bassline {group.name} {name} {example}")
+    @click.argument("reference", metavar=metavar)
+    def run(reference: str) -> None:
+        echo(act(open_context(), reference))
 
 
 def open_context() -> Context:

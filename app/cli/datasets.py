@@ -164,23 +164,6 @@ datasets.add_command(from_code)
 
 
 @datasets.command()
-@click.argument("reference", metavar="NAME|ID")
-def delete(reference: str) -> None:
-    """Remove a dataset that no run and no study uses; of several with this name, the newest.
-
-    Example:
-        bassline datasets delete mine
-    """
-    ctx = common.open_context()
-    with ctx.database.read() as session:
-        found = repository.get_dataset(
-            session, find_id(session, Dataset, reference, "dataset", "bassline datasets list")
-        )
-    deletion.delete_dataset(ctx, found.id)
-    echo(f"deleted {found.name}, {format_count(found.n_tasks, 'task')}, sha256 {found.sha256}")
-
-
-@datasets.command()
 @click.argument("name")
 @click.option("--task", "task_id", metavar="ID", help="one task in full")
 def show(name: str, task_id: str | None) -> None:
@@ -203,3 +186,18 @@ def show(name: str, task_id: str | None) -> None:
     _print_fields(ctx, dataset)
     for task in dataset.tasks:
         echo(f"{task.task_id}  {task.entry_point}")
+
+
+def _delete(ctx: Context, reference: str) -> str:
+    with ctx.database.read() as session:
+        found = repository.get_dataset(
+            session, find_id(session, Dataset, reference, "dataset", "bassline datasets list")
+        )
+    deletion.delete_dataset(ctx, found.id)
+    return f"deleted {found.name}, {format_count(found.n_tasks, 'task')}, sha256 {found.sha256}"
+
+
+common.add_row_command(
+    datasets, "delete", "Remove a dataset that no run and no study uses; of several with this name, the newest.",
+    "mine", _delete, "NAME|ID",
+)  # fmt: skip

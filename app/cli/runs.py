@@ -50,7 +50,7 @@ def runs() -> None:
 @click.option("--target", help="only runs of this model")
 @click.option("--dataset", help="only runs over this dataset")
 @archived_option
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@common.limit_option
 @common.json_option
 def list_(state: str | None, limit: int, json_file: str | None, archived: bool, **filters: Any) -> None:
     """Runs, newest first; archived ones only with --archived.
@@ -94,9 +94,7 @@ def show(run: str, json_file: str | None) -> None:
 @click.option(
     "--format", "form", type=common.SuggestingChoice((*FORMATS, run_file.FORMAT)), default="samples", show_default=True
 )
-@click.option(
-    "--output", metavar="FILE", default="-", show_default=True, callback=common.check_writable, help="- for stdout"
-)
+@common.output_option
 def export(run: str, form: str, output: str) -> None:
     """The samples of a run, one line each; as `run`, the data that `runs compare` needs, without texts.
 

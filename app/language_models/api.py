@@ -6,8 +6,8 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.core.states import Scope
-from app.language_models import deletion, heads, service
-from app.language_models.deletion import DeletedModel
+from app.language_models import cached, heads, service
+from app.language_models.cached import DeletedModel
 from app.language_models.heads import DrafterDocument
 from app.web.http.operations import declare_operation
 from app.web.http.paging import PageQuery, split_list
@@ -56,7 +56,7 @@ def index(query: PageQuery) -> ModelPage:
 @declare_operation({200: DeletedModel}, problems=(409,))
 def delete_model(reference: str) -> DeletedModel:
     """Deletes what Bassline placed in this machine's cache for a model. A user's own files and all results stay."""
-    return deletion.delete_model(get_context(), reference)
+    return cached.delete_model(get_context(), reference)
 
 
 @bp.get("/drafters")

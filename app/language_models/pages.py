@@ -7,7 +7,7 @@ from werkzeug.wrappers import Response
 
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import Scope
-from app.language_models import cached, deletion, heads
+from app.language_models import cached, heads
 from app.web.http.request_context import get_context, get_session
 from app.web.http.security import require_scope
 from app.workers import service as workers
@@ -26,7 +26,7 @@ def index() -> str:
 def delete_model(slug: str) -> Response | tuple[str, int]:
     """Deletes a model from this machine's cache. Results of runs that name it stay."""
     try:
-        deletion.delete_model(get_context(), slug)
+        cached.delete_model(get_context(), slug)
     except (ConflictError, NotFoundError) as fault:
         return _render_models(f"Nothing was deleted: {fault}"), fault.status
     return redirect(url_for("models.index"), 303)
@@ -40,7 +40,7 @@ def _render_models(fault: str = "") -> str:
         cache=cache,
         loaded={model for worker in alive for model in worker.loaded},
         loading={worker.loading for worker in alive},
-        uses={model.ref: deletion.count_uses(get_session(), model.ref) for model in cache.models if model.bytes},
+        uses={model.ref: cached.count_uses(get_session(), model.ref) for model in cache.models if model.bytes},
         drafters=heads.list_drafters(get_session()),
         fault=fault,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +15,12 @@ from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from decoding.state.request_state import encode_prompt
-from decoding.training.overlap import OverlapFilter
 from decoding.training.shards import ShardInfo, Shards
 from decoding.training.statements import Statement
 from decoding.training.text_recorder import TextRecorder
 
+N_WORDS = 10
+_WORD = re.compile(r"\w+")
 N_STATEMENTS = 64
 N_INVENTED = 32
 """In each shard: statements, and instructions that the target invents for the next one."""
@@ -28,6 +30,24 @@ LONGEST_ANSWER = 256
 _LONGEST_INVENTION = 48
 _MOST_RENDERED = 512
 """Statements among which one that fits is looked for."""
+
+
+class OverlapFilter:
+    """Knows the ten-word sequences of all evaluated tasks; case, spaces and punctuation do not count."""
+
+    def __init__(self, tasks: Iterable[str]) -> None:
+        """`tasks` are the texts to keep out: prompts, solutions and tests."""
+        self._known = {gram for task in tasks for gram in _hash_grams(task)}
+
+    def shares(self, text: str) -> bool:
+        """Return whether a text has ten words in a row in common with a task."""
+        return any(gram in self._known for gram in _hash_grams(text))
+
+
+def _hash_grams(text: str) -> Iterator[int]:
+    words = [word.lower() for word in _WORD.findall(text)]
+    for start in range(len(words) - N_WORDS + 1):
+        yield hash(tuple(words[start : start + N_WORDS]))
 
 
 def compute_largest_shard(target: LoadedModel, taps: Sequence[int]) -> int:

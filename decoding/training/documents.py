@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from decoding.training.recorder import RecordedText
 from decoding.training.shards import Document, Shards
+from decoding.training.text_recorder import RecordedText
 
 BATCH_TOKENS = 2048
 """Padded tokens of a batch."""

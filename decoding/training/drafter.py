@@ -27,6 +27,7 @@ from decoding.training import measure
 from decoding.training.collection import (
     N_STATEMENTS,
     Collection,
+    OverlapFilter,
     PromptBuilder,
     choose_fitting_prompts,
     compute_largest_shard,
@@ -34,7 +35,6 @@ from decoding.training.collection import (
 from decoding.training.documents import Documents
 from decoding.training.initial import build_head, find_most_used, read_output_rows
 from decoding.training.objective import Objective
-from decoding.training.overlap import OverlapFilter
 from decoding.training.plan import Plan, WorkFolder
 from decoding.training.shards import Shards
 from decoding.training.statements import Statement

@@ -18,7 +18,7 @@ from decoding.request import Request, SamplingParams
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import read_output_rows
 from decoding.training.objective import Objective
-from decoding.training.recorder import RecordedText
+from decoding.training.text_recorder import RecordedText
 
 DRAFTERS = ("none", "trained", "sibling", "sibling+trained")
 BATCHES = (1, 8)

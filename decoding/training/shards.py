@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 
 from decoding.models.tensor_files import save_tensors
-from decoding.training.recorder import RecordedText
+from decoding.training.text_recorder import RecordedText
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ call of `TextRecorder.record` is a batch of its own. So a collection that was in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 
 import torch
@@ -15,26 +16,60 @@ from decoding.acceptance.registry import make_rule
 from decoding.attention.row_by_row import measure_cache
 from decoding.attention.runner import ModelRunner
 from decoding.attention.runner_pool import Runners, supports_graphs
-from decoding.attention.taps import OUTPUT, record_output_states
+from decoding.attention.taps import OUTPUT, TAPS, record_output_states
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.costs.costs import Costs
 from decoding.draft_length.policies import FixedLength
+from decoding.drafters.base import NoDrafter
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.loop.admission import SampleLengthModel
 from decoding.loop.batch import Batch
 from decoding.loop.intake import InOrderIntake
 from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
+from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.pages import PAGE_SIZE
 from decoding.memory.store import KVStore
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request
-from decoding.training.recorder import RecordedText, Recorder
+from decoding.state.row import Row
 
 MAX_ROWS = 32
 """Rows decoded together. On a CPU the tokens per second hardly grow beyond."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedText:
+    """One text with its states."""
+
+    tokens: torch.Tensor  # [T]
+    taps: torch.Tensor  # [T - 1, taps * H] of all tokens but the last, which no forward has read
+    # [G, H]: what the output layer read at the G positions from the prompt's last token on; with the output layer's
+    # weights they are the target's distributions of the G generated tokens
+    outputs: torch.Tensor
+
+
+class Recorder(NoDrafter):
+    """Hands each row's recording to `keep` when the row ends; every row carries one sample."""
+
+    def __init__(self, cache: RaggedCache, keep: Callable[[int, RecordedText], None]) -> None:
+        """`cache` is the target's; `keep` gets the position of the request and the recording."""
+        self._cache = cache
+        self._keep = keep
+
+    def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
+        """Keep the recordings of the rows that have just ended."""
+        for row_index, row in enumerate(rows):
+            first, n = len(row.state.prompt) - 1, len(row.tokens)
+            if row.is_finished and n > first + 2:
+                recording = RecordedText(
+                    torch.tensor(row.tokens, dtype=torch.int32),
+                    self._cache.read_recorded(TAPS, [(row_index, 0, n - 1)]).to("cpu", torch.bfloat16, copy=True),
+                    self._cache.read_recorded(OUTPUT, [(row_index, first, n - 1)]).to("cpu", torch.bfloat16, copy=True),
+                )
+                self._keep(row.state.position, recording)
 
 
 class RecordingRunner(ModelRunner):

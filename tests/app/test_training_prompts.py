@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from app.cli import drafter
-from decoding.training.overlap import OverlapFilter
+from decoding.training.collection import OverlapFilter
 from decoding.training.statements import Statement
 from evaluation import dataset_files, prompting
 from evaluation.datasets import Task

@@ -21,8 +21,7 @@ from decoding.request import Request, SamplingParams
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import build_head, read_output_rows
 from decoding.training.objective import BlockPosition, Objective
-from decoding.training.recorder import RecordedText
-from decoding.training.text_recorder import TextRecorder
+from decoding.training.text_recorder import RecordedText, TextRecorder
 from decoding.training.trainer import Trainer
 
 PROMPTS = ["def add(a, b):\n    return", "x = [", "class A:\n    def f(self):\n"]

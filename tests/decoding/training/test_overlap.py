@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.training.overlap import N_WORDS, OverlapFilter
+from decoding.training.collection import N_WORDS, OverlapFilter
 from evaluation import dataset_files
 
 TASK = "def below_zero(operations: list) -> bool:\n    '''You are given a list of deposit and withdrawal operations'''"
