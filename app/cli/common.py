@@ -21,7 +21,6 @@ from app.core.context import Context, make_context
 from app.core.db import migrate
 from app.core.errors import BadInputError, UnavailableError
 from app.core.terminal import echo, echo_data, open_stderr, open_stdout
-from app.web.ui import units
 from app.web.ui.tables import TextTable
 from decoding.suggest import suggest_one_of
 
@@ -211,8 +210,3 @@ def build_pairs(title: str, rows: list[tuple[str, str]]) -> Table:
 def format_number(value: float | None, unit: str = "", digits: int = 1) -> str:
     """A figure with its unit, or a dash."""
     return "–" if value is None else f"{value:.{digits}f}{unit}"
-
-
-def describe_interval(bounds: list[float] | tuple[float, float] | None, n_tasks: int) -> str:
-    """A 95 % interval of a share of `n_tasks` as text."""
-    return "" if bounds is None else f"95 % interval {units.format_interval(bounds, n_tasks)} %"

@@ -16,7 +16,7 @@ from app.core.context import Context
 from app.core.db.references import find_id
 from app.core.errors import BasslineError, UnavailableError
 from app.core.terminal import echo
-from app.datasets import deletion, repository, service, translation
+from app.datasets import repository, service, translation
 from app.datasets.checking import check_solutions
 from app.datasets.models import Dataset
 from app.web.ui.units import format_count, join_first
@@ -193,7 +193,7 @@ def _delete(ctx: Context, reference: str) -> str:
         found = repository.get_dataset(
             session, find_id(session, Dataset, reference, "dataset", "bassline datasets list")
         )
-    deletion.delete_dataset(ctx, found.id)
+    service.delete_dataset(ctx, found.id)
     return f"deleted {found.name}, {format_count(found.n_tasks, 'task')}, sha256 {found.sha256}"
 
 

@@ -153,7 +153,7 @@ def list_(json_file: str | None) -> None:
             r.source,
             f"{r.n_parameters / 1e6:.1f} M",
             f"{r.n_bytes / 1e6:.0f} MB",
-            f"{r.match[0]:.0%}" if r.match and r.match[0] is not None else "-",
+            f"{r.match[0]:.0%}" if r.match else "-",
             f"{r.hours:.2f}" if r.hours else "-",
         )
         for r in records

@@ -74,7 +74,7 @@ def _update_figures(run: Run, **values: object) -> None:
 @add_spec_options(RunSpec)
 @click.option(
     "--compare-plain",
-    type=int,
+    type=click.IntRange(0),
     default=0,
     metavar="K",
     help="then decode K of the same prompts without drafting, and show the speed-up",
@@ -109,8 +109,6 @@ def evaluate(
     options["target"] = add_tokenizer(add_extra_body(options["target"], extra_body), tokenizer)
     limit_s = QuietChoice(wait_for_quiet, options["quiet_limit_s"]).get_limit_s(default=False)
     spec = parse_options(RunSpec, options | {"quiet_limit_s": limit_s})
-    if compare_plain < 0:
-        raise BadInputError(f"compare-plain is {compare_plain}: give how many prompts, 0 or more", "compare_plain")
     if compare_plain and spec.throughput:
         raise BadInputError(
             "compare-plain compares tasks decoded one at a time: leave it out, or --throughput", "compare_plain"

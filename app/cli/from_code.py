@@ -25,7 +25,6 @@ from evaluation.from_code.build import Options
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.coverage import Coverage
-from evaluation.from_code.project_tests.suite import ProjectSuite
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import FinishedDataset
 from evaluation.from_code.source.context import CONTEXTS, Context
@@ -53,14 +52,6 @@ _SHOWN_FAILURES = 3
     help="seconds of a command, each time",
 )
 @click.option(
-    "--lines-before", type=click.IntRange(0, 2000), default=Options().before, show_default=True,
-    help="lines of the file before the body, in the infilling form",
-)  # fmt: skip
-@click.option(
-    "--lines-after", type=click.IntRange(0, 2000), default=Options().after, show_default=True,
-    help="lines of the file after the body, in the infilling form",
-)  # fmt: skip
-@click.option(
     "--judge", type=click.Choice(["auto", "cases", "tests"]), default="auto", show_default=True,
     help="recorded calls (cases), the project's own tests, or auto: tests where recorded calls cannot judge",
 )  # fmt: skip
@@ -79,8 +70,6 @@ def from_code(  # noqa: PLR0913 (click hands each option over by itself)
     doctests: bool,
     python: str | None,
     timeout: float,
-    lines_before: int,
-    lines_after: int,
     judge: str,
     context: Context,
     env: tuple[str, ...],
@@ -99,7 +88,7 @@ def from_code(  # noqa: PLR0913 (click hands each option over by itself)
         bassline datasets from-code more_itertools --doctests --python .venv/bin/python
         bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
     """
-    options = Options(lines_before, lines_after, timeout, context=context, judge=judge)
+    options = Options(limit_s=timeout, context=context, judge=judge)
     asked = DatasetRequest(
         project, tests, name=name, doctests=doctests, python=python, options=options, environment=parse_variables(env),
         json_file=json_file, assume_yes=assume_yes,
@@ -221,72 +210,20 @@ def _report_test_end(finished: FinishedDataset) -> None:
         echo(f"not read: {name}, in the folder of recorded calls, {reason}", err=True)
 
 
-def describe_judge(source: dict[str, Any]) -> str:
-    """What judges a task, in a few words."""
-    if source.get("judge") == "tests":
-        return format_count(source["tests"], "test")
-    near = source.get("nearby_cases", 0)
-    return format_count(source["cases"] - near, "recorded call") + (f" and {near} near them" if near else "")
-
-
 def _show(finished: FinishedDataset, stored: list[Dataset], json_file: str | None) -> None:
     console = common.choose_console(json_file)
-    rows: list[dict[str, Any]] = finished.result.completion
-    coverage = finished.compute_coverage()
-    if rows:
-        _print_tasks(console, rows)
+    coverage, project, suite = finished.compute_coverage(), finished.project, finished.suite
     if coverage.left_out:
-        _print_left_out(console, coverage)
-    _print_files_not_used(console, finished.project)
-    _print_totals(console, rows, coverage)
-    _print_refused_tests(console, finished.suite)
-    for dataset in stored:
-        console.print(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
-
-
-def _print_tasks(console: Console, rows: list[dict[str, Any]]) -> None:
-    tasks = []
-    for row in rows:
-        source = row["source"]
-        position = f"{source['file']}:{source['line']}"
-        score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
-        reasons = ", ".join(name for name in ("weak", "unstated") if source[name])
-        tasks.append((row["task_id"], position, describe_judge(source), score, reasons))
-    console.print(common.build_table(("task", "place", "judged by", "mutation score", ""), tasks))
-
-
-def _print_left_out(console: Console, coverage: Coverage) -> None:
-    console.print(f"\nleft out: {coverage.seen - coverage.tasks} of {coverage.seen} functions, by reason")
-    left_out = [(str(each.functions), each.reason, each.unlock) for each in coverage.left_out]
-    console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
-    console.print("--json names them, and so does the page of the dataset")
-
-
-def _print_files_not_used(console: Console, project: Project) -> None:
+        console.print(f"\nleft out: {coverage.seen - coverage.tasks} of {coverage.seen} functions, by reason")
+        left_out = [(str(each.functions), each.reason, each.unlock) for each in coverage.left_out]
+        console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
+        console.print("--json names them, and so does the page of the dataset")
     for path, reason in project.unread.items():
         console.print(f"not read: {path}: {reason}")
     for reason in dict.fromkeys(project.skipped.values()):
         paths = [path for path, why in project.skipped.items() if why == reason]
         console.print(f"skipped, {reason}: {join_first(paths, _SHOWN_PATHS)}")
-
-
-def _print_totals(console: Console, rows: list[dict[str, Any]], coverage: Coverage) -> None:
-    weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
-    by_tests = sum(row["source"].get("judge") == "tests" for row in rows)
-    console.print(
-        f"\n{format_count(len(rows), 'task')}: {len(rows) - by_tests} judged by recorded calls, {by_tests} by "
-        "the project's "
-        f"own tests; {weak_tasks} with a weak test (it misses a mutant, or has few calls)"
-    )
-    console.print(
-        f"{100 * coverage.covered_share:.0f} % of the {format_count(coverage.called, 'function')} that the tests call "
-        f"became tasks, with {100 * coverage.lines_share:.0f} % of their lines; the project has {coverage.seen} in all"
-    )
-    if rows:
-        console.print(_describe_stated_share(rows))
-
-
-def _print_refused_tests(console: Console, suite: ProjectSuite) -> None:
+    _print_totals(console, [row["source"] for row in finished.result.completion], coverage)
     if suite.refused:
         console.print(f"the project's own tests judge no task: {suite.refused}")
     elif suite.failures:
@@ -294,13 +231,20 @@ def _print_refused_tests(console: Console, suite: ProjectSuite) -> None:
         for test, text in list(suite.failures.items())[:_SHOWN_FAILURES]:
             last_line = text.strip().rpartition("\n")[2]
             console.print(f"    {test}: {last_line[:160]}")
+    for dataset in stored:
+        console.print(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
 
 
-def _describe_stated_share(rows: list[dict[str, Any]]) -> str:
-    sources = [row["source"] for row in rows]
+def _print_totals(console: Console, sources: list[dict[str, Any]], coverage: Coverage) -> None:
+    weak = sum(bool(source["weak"]) for source in sources)
     unstated = sum(bool(source["unstated"]) for source in sources)
-    text = f"the prompts state {100 * service.compute_stated_share(sources):.0f} % of what the tests judge"
-    if unstated == 0:
-        return text
-    asks, them = ("1 task asks", "it") if unstated == 1 else (f"{unstated} tasks ask", "them")
-    return f"{text}; {asks} for more: runs leave {them} out, as they do weak ones"
+    by_tests = sum(source.get("judge") == "tests" for source in sources)
+    console.print(
+        f"\n{format_count(len(sources), 'task')}: {len(sources) - by_tests} judged by recorded calls, {by_tests} by "
+        f"the project's own tests; runs leave out {weak} with a weak test (it misses a mutant, or has few calls) and "
+        f"{unstated} whose tests ask for more than their prompt states"
+    )
+    console.print(
+        f"{100 * coverage.covered_share:.0f} % of the {format_count(coverage.called, 'function')} that the tests call "
+        f"became tasks, with {100 * coverage.lines_share:.0f} % of their lines; the project has {coverage.seen} in all"
+    )

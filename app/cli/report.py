@@ -5,20 +5,18 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 
-from rich.console import Console
-
 from app.annotations import schemas as annotation
 from app.cli import common
-from app.cli.common import build_pairs, describe_interval, format_number
 from app.core.context import Context
 from app.core.errors import BasslineError
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.runs import caveats, configuration
-from app.runs.documents import to_plain_json
-from app.runs.failed_samples import FailureCounts
+from app.runs.documents import dump_run, to_plain_json
+from app.runs.failed_samples import FailureCounts, count_failed_samples
+from app.runs.figures import compute_curve, load_stored_curve
 from app.runs.models import Run
-from app.runs.repository import RunProgress
-from app.runs.results import Figures
+from app.runs.presentation import build_scores
+from app.runs.repository import RunProgress, compute_progress, get_run, load_measured_tasks
 from app.studies import documents, progress
 from app.studies import report as study_report
 from app.studies.analysis import analyse_study
@@ -27,21 +25,32 @@ from app.studies.repository import get_study
 from app.studies.sentences import MeasuredTasks, describe_answer, to_text
 from app.web.ui.units import format_percent, format_points
 from evaluation.decisions import MARGIN
+from evaluation.metrics import Curve
 
 
-def print_run_tables(console: Console, run: Run, counts: RunProgress, failed: FailureCounts) -> None:
-    """Prints configuration, progress and figures."""
+def print_run(ctx: Context, run_id: uuid.UUID, json_file: str | None) -> Run:
+    """Writes the JSON of a run and prints its configuration, progress and figures. Returns it."""
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        counts, failed = compute_progress(session, run), count_failed_samples(session, [run_id])
+        curve = load_stored_curve(run.curve) if run.curve else compute_curve(run, load_measured_tasks(session, run_id))
+    common.write_json(json_file, dump_run(run))
+    console = common.choose_console(json_file)
     rows = [
         ("Run", str(run.id)),
         *configuration.list_configuration(run),
         ("Measured on", f"{run.device_label}, {run.provenance.get('dtype') or run.dtype}"),
         ("Tasks asked for", _format_progress(run, counts)),
         *annotation.list_annotations(run),
+        *([("Error", run.error)] if run.error else []),
     ]
-    console.print(build_pairs(f"{run.name}  ({run.state})", [*rows, ("Error", run.error)] if run.error else rows))
+    console.print(common.build_pairs(f"{run.name}  ({run.state})", rows))
     console.print()
-    measured = run.measured.samples
-    console.print(build_pairs("Figures", list_figures(run, failed)) if measured else "No figures: no task is finished.")
+    if run.measured.samples:
+        console.print(common.build_pairs("Figures", _list_figures(run, curve, failed)))
+    else:
+        console.print("No figures: no task is finished.")
+    return run
 
 
 def _format_progress(run: Run, counts: RunProgress) -> str:
@@ -53,55 +62,30 @@ def _format_progress(run: Run, counts: RunProgress) -> str:
     return f"{text}; `bassline runs resume {run.id}` finishes it" if counts.resumable else text
 
 
-def list_figures(run: Run, failed: FailureCounts) -> list[tuple[str, str]]:
-    """The figures, each with its unit and its population; `failed` are the samples of the run that did not pass."""
+def _list_figures(run: Run, curve: Curve, failed: FailureCounts) -> list[tuple[str, str]]:
+    """The scores of the run's page and what they are over; `failed` are the samples of the run that did not pass."""
     f = run.measured
-    rows = [("tasks", _describe_coverage(run))]
-    if run.graded:
-        rows += _list_pass_figures(f)
-    rows.append(("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"))
-    if run.graded and failed.failed:
-        rows.append(("failed samples", failed.in_words))
-    first, last, every = map(format_number, (f.ms_per_token_first, f.ms_per_token_last, f.ms_per_token_all))
-    p50, p95 = (format_number(seconds, " s", 2) for seconds in (f.first_finished_p50_s, f.first_finished_p95_s))
+    untimed = "not measured: the samples have no finish times"
+    scores = build_scores(curve, f, run.budget_s)
+    rows: list[tuple[str, str | None]] = [
+        ("Tasks", _describe_coverage(run)),
+        ("At a budget", untimed if f.pass_all_unbudgeted is not None else None),
+        *((score.label, f"{score.value} {score.unit}  {score.note}") for score in scores),
+        ("Weak or unstated", caveats.describe_without_left_out(f)),
+        ("By judge", caveats.describe_judges(f)),
+    ]
+    if trust := caveats.describe_forgeable_share(f):
+        # Unknown for runs that ended before they were counted.
+        first, every = (format_percent(share, f.tasks) for share in (f.pass_first_proxy, f.pass_all_proxy))
+        rows += [("Trust", trust), ("Without those passes", f"Pass@First {first}, Pass@All {every}")]
     rows += [
-        ("ms per token", f"first {first}, last {last}, all {every}"),
-        ("tokens per second", format_number(f.tokens_per_s)),
-        ("mean acceptance length", format_number(f.mean_acceptance_length, " tokens per round", 2)),
-        ("first finished", f"median {p50}, 95th percentile {p95}"),
-        ("budget overrun, largest", format_number(f.budget_overrun_max_s, " s", 3)),
+        ("Samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"),
+        ("Failed samples", failed.in_words if run.graded and failed.failed else None),
+        ("Tokens per second", common.format_number(f.tokens_per_s)),
+        ("Largest overrun", common.format_number(f.budget_overrun_max_s, " s", 3)),
+        *(("Clock disturbed", mark) for mark in f.clock_marks or ()),
     ]
-    rows += [("clock disturbed", mark) for mark in f.clock_marks or ()]
-    if f.speedup_over_plain is not None:
-        gain = f"{f.speedup_over_plain:.2f} x tokens per second, same engine without drafting"
-        rows.append(("speed-up over plain", f"{gain}, {f.speedup_tasks} of the same prompts"))
-    return rows
-
-
-def _list_pass_figures(f: Figures) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
-    if f.pass_all_unbudgeted is not None:
-        rows = [
-            ("at a budget", "not measured: the samples have no finish times"),
-            ("chosen sample passes", f"{_format_share(f, f.pass_first_unbudgeted)}  whenever it finished"),
-            ("any sample passes", f"{_format_share(f, f.pass_all_unbudgeted)}  whenever it finished"),
-        ]
-    caveat_rows = (
-        ("weak or unstated", caveats.describe_without_left_out(f)),
-        ("by judge", caveats.describe_judges(f)),
-    )
-    return [
-        *rows,
-        ("Pass@First", f"{_format_share(f, f.pass_first)}  {describe_interval(f.pass_first_interval, f.tasks)}"),
-        ("Pass@All", f"{_format_share(f, f.pass_all)}  {describe_interval(f.pass_all_interval, f.tasks)}"),
-        ("pass@1 (unbiased)", _format_share(f, f.pass_at_1)),
-        *_list_in_guest(f),
-        *((label, text) for label, text in caveat_rows if text is not None),
-    ]
-
-
-def _format_share(f: Figures, share: float | None) -> str:
-    return f"{format_percent(share, f.tasks):>8}"
+    return [(label, text) for label, text in rows if text is not None]
 
 
 def _describe_coverage(run: Run) -> str:
@@ -125,16 +109,6 @@ def _describe_coverage(run: Run) -> str:
     return text
 
 
-def _list_in_guest(f: Figures) -> list[tuple[str, str]]:
-    """The figures without passes that a program could have forged; empty if there are none."""
-    found = caveats.describe_forgeable_share(f)
-    if found is None:
-        return []
-    # Unknown for runs that ended before they were counted.
-    first, every = (format_percent(share, f.tasks) for share in (f.pass_first_proxy, f.pass_all_proxy))
-    return [("trust", found), ("without those passes", f"Pass@First {first}, Pass@All {every}")]
-
-
 def build_study_document(
     ctx: Context, study_id: uuid.UUID, budget_s: float | None = None, margin: float = MARGIN
 ) -> StudyDocument:
@@ -154,7 +128,7 @@ def print_study(document: StudyDocument, json_file: str | None) -> None:
     common.write_json(json_file, to_plain_json(document))
     console = common.choose_console(json_file)
     heading = f"{document.study.name} ({document.study.state})"
-    console.print(build_pairs(heading, study_report.list_facts(document)))
+    console.print(common.build_pairs(heading, study_report.list_facts(document)))
     console.print()
     console.print(document.disturbance + document.sentence, soft_wrap=True)
     if document.at_budget is not None:

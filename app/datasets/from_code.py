@@ -225,17 +225,11 @@ def _summarize_sources(sources: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "weak": sum(bool(source["weak"]) for source in sources),
         "unstated": sum(bool(source["unstated"]) for source in sources),
         "unstated_cases": sum(source.get("unstated_cases", 0) for source in sources),
-        "stated_share": compute_stated_share(sources) if sources else None,
+        "stated_share": round(mean(source["stated_share"] for source in sources), 4) if sources else None,
         "cases_per_task": mean(cases) if cases else None,
         "mutants": sum(source["mutants"] for source in sources),
         "mutation_score": mean(scores) if scores else None,
     }
-
-
-def compute_stated_share(sources: Sequence[Mapping[str, Any]]) -> float:
-    """How much of what the tests judge the prompts state: the mean share over tasks with these `source` fields."""
-    shares: list[float] = [source["stated_share"] for source in sources]
-    return round(mean(shares), 4)
 
 
 def _describe_stored_files(finished: FinishedDataset) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 
 from app.core.errors import BadInputError, ConflictError, NotFoundError
 from app.core.states import Scope
-from app.datasets import deletion, repository, service
+from app.datasets import repository, service
 from app.web.http.limits import UPLOAD_BYTES
 from app.web.http.request_context import get_context, get_session
 from app.web.http.security import may_use, require_scope
@@ -48,7 +48,7 @@ def upload() -> Response | tuple[str, int]:
 def delete(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
     """Removes a dataset that no run and no study uses."""
     try:
-        deletion.delete_dataset(get_context(), dataset_id)
+        service.delete_dataset(get_context(), dataset_id)
     except ConflictError as fault:
         return _render_dataset(dataset_id, f"Nothing was deleted: {fault}"), fault.status
     return redirect(url_for("datasets.index"), 303)

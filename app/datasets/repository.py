@@ -106,10 +106,3 @@ def load_checks(session: Session, dataset_id: uuid.UUID) -> Sequence[DatasetChec
     """The stored checks of the canonical solutions, one for each kind of sandbox; empty before the first."""
     query = select(DatasetCheck).where(DatasetCheck.dataset_id == dataset_id)
     return session.scalars(query.order_by(DatasetCheck.id)).all()
-
-
-def find_check(session: Session, dataset_id: uuid.UUID, sandbox: str) -> DatasetCheck | None:
-    """The stored check of the canonical solutions in that kind of sandbox, or None."""
-    return session.scalar(
-        select(DatasetCheck).where(DatasetCheck.dataset_id == dataset_id, DatasetCheck.sandbox == sandbox)
-    )

@@ -1,4 +1,4 @@
-"""Datasets: stored once per content, and checked in the sandbox before they judge a model."""
+"""Datasets: stored once per content, selected from, and deleted with the project's files that only they need."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import ColumnElement, delete, insert, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import selectinload
+from sqlalchemy.orm import Session, selectinload
 
 from app.core.context import Context
+from app.core.db.archives import ProjectArchive
+from app.core.db.references import count_references
 from app.core.db.storable import find_unstorable_reason
 from app.core.db.types import generate_id
-from app.core.errors import BadInputError
+from app.core.errors import BadInputError, ConflictError
 from app.core.states import DatasetKind
 from app.datasets import repository
 from app.datasets.models import Dataset, Task
+from app.web.ui.units import format_count
 from decoding.suggest import build_advice
 from evaluation import dataset_files, dataset_process
 from evaluation import datasets as evaluation_datasets
@@ -151,6 +154,37 @@ def _store_rows(
 def _find_known(ctx: Context, name: str, sha256: str) -> Dataset | None:
     with ctx.database.read() as session:
         return session.scalar(select(Dataset).where(Dataset.name == name, Dataset.sha256 == sha256))
+
+
+def delete_dataset(ctx: Context, dataset_id: uuid.UUID) -> None:
+    """Removes a dataset that no run and no study uses. A built-in one is stored again when it is next used.
+
+    Raises NotFoundError, and ConflictError that says what refers to the dataset.
+    """
+    try:
+        with ctx.database.session() as session:
+            dataset = repository.get_dataset(session, dataset_id)
+            if references := count_references(session, dataset):
+                raise ConflictError(_explain_references(dataset.name, references))
+            archives = _find_archives(session, Task.dataset_id == dataset_id)
+            session.delete(dataset)
+            session.flush()
+            unused = archives - _find_archives(session, Task.project_tests.is_not(None))
+            session.execute(delete(ProjectArchive).where(ProjectArchive.sha256.in_(unused)))
+    except IntegrityError:  # a run over it was stored in the meantime
+        raise ConflictError("a run over the dataset was just stored: delete it first") from None
+
+
+def _explain_references(name: str, references: dict[str, int]) -> str:
+    singular = {"runs": "run", "studies": "study"}
+    used = " and ".join(format_count(count, singular.get(table, table)) for table, count in references.items())
+    return f"{name} is used by {used}: delete {'it' if sum(references.values()) == 1 else 'them'} first"
+
+
+def _find_archives(session: Session, condition: ColumnElement[bool]) -> set[str]:
+    """The archives that the tasks under this condition name."""
+    rows = session.scalars(select(Task.project_tests).where(condition, Task.project_tests.is_not(None)))
+    return {row[field] for row in rows if row for field in ("project", "installed")}
 
 
 def has_weak_tests(task: Task) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 from sqlalchemy import delete as delete_rows
 from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
@@ -25,17 +24,10 @@ from decoding.models.errors import ModelError, UnknownModelError
 from decoding.models.head_folder import CONFIG, WEIGHTS
 from decoding.models.trained_heads import HeadRecord
 
-
-def _replace_non_finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 # A file name that is not UTF-8 reaches the record with lone surrogates, which no answer can carry.
 Line = Annotated[str, AfterValidator(lambda text: text.encode(errors="replace").decode())]
 # The bounds keep out numbers that no page can write, such as seconds past what a float holds.
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-Figure = Annotated[Annotated[float, Field(ge=-1e12, le=1e12)] | None, BeforeValidator(_replace_non_finite)]
-Share = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_replace_non_finite)]
 
 
 class DrafterDocument(ResponseModel):
@@ -51,8 +43,8 @@ class DrafterDocument(ResponseModel):
     n_bytes: Count
     n_drafted: Count = Field(description="how many different tokens it can propose")
     taps: list[Count] = Field(description="the target's layers whose inputs it reads")
-    hours: Figure = Field(description="time of the training; 0 for an imported one")
-    match: list[Share] = Field(
+    hours: float = Field(ge=0, le=1e6, description="time of the training; 0 for an imported one")
+    match: list[Annotated[float, Field(ge=0, le=1)]] = Field(
         description="per draft position, the share of held-out positions where its top token matched the target's"
     )
 

@@ -202,7 +202,7 @@ def test_complete_prints_samples_and_verdicts(bassline, tmp_path):
         (["--draft-length", "magic"], 2, "--draft-length is 'magic': use "),
         (["--time-limit", "inf"], 2, "--time-limit is inf: "),
         (["--json", "/no/such/folder/out.json"], 2, "--json /no/such/folder/out.json cannot be written"),
-        (["--compare-plain", "-1"], 2, "compare-plain is -1: "),
+        (["--compare-plain", "-1"], 2, "-1 is not in the range x>=0"),
         (["--nonsense"], 2, "No such option"),
     ],
 )

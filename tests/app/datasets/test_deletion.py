@@ -14,8 +14,8 @@ from app.core.db.archives import read_project_archive, store_project_archives
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import DatasetKind, Scope
 from app.datasets import service
-from app.datasets.deletion import delete_dataset
 from app.datasets.models import Dataset, DatasetCheck, Task
+from app.datasets.service import delete_dataset
 from app.site.factory import create_app
 from evaluation import datasets as evaluation_datasets
 
