@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import click
 from sqlalchemy.orm import Session
@@ -22,19 +22,6 @@ from app.web.http.schemas import parse_spec
 
 R = TypeVar("R")
 archived_option = add_spec_options(ArchivedQuery, "archived")
-
-
-class Service(Protocol):
-    """The use cases of the commands: the module app.runs.service or app.studies.service."""
-
-    def annotate(self, ctx: Context, row_id: uuid.UUID, changes: AnnotationChanges, /) -> None:
-        """Changes the note, or archives."""
-
-    def cancel(self, ctx: Context, row_id: uuid.UUID, /) -> None:
-        """Ends it; its finished samples are kept."""
-
-    def delete(self, ctx: Context, row_id: uuid.UUID, /) -> None:
-        """Removes it."""
 
 
 def print_rows(
@@ -58,7 +45,13 @@ def open_and_find_row(find: Callable[[Session, str], R], reference: str) -> tupl
 
 
 def add_commands(
-    group: click.Group, what: str, find: Callable[[Session, str], Named], service: Service, along: str = ""
+    group: click.Group,
+    what: str,
+    find: Callable[[Session, str], Named],
+    cancel: Callable[[Context, uuid.UUID], None],
+    delete: Callable[[Context, uuid.UUID], None],
+    annotate: Callable[[Context, uuid.UUID, AnnotationChanges], None],
+    along: str = "",
 ) -> None:
     """Adds `cancel`, `delete`, `note`, `archive` and `unarchive` to a group.
 
@@ -76,14 +69,14 @@ def add_commands(
         return act
 
     def archive(ctx: Context, row_id: uuid.UUID) -> None:
-        service.annotate(ctx, row_id, AnnotationChanges(archived=True))
+        annotate(ctx, row_id, AnnotationChanges(archived=True))
 
     def unarchive(ctx: Context, row_id: uuid.UUID) -> None:
-        service.annotate(ctx, row_id, AnnotationChanges(archived=False))
+        annotate(ctx, row_id, AnnotationChanges(archived=False))
 
     for name, sentence, change, done in (
-        ("cancel", f"Stop a {what} in another process; finished samples are kept.", service.cancel, "cancelled"),
-        ("delete", f"Remove an ended {what}{along or ' with its samples'}.", service.delete, "deleted"),
+        ("cancel", f"Stop a {what} in another process; finished samples are kept.", cancel, "cancelled"),
+        ("delete", f"Remove an ended {what}{along or ' with its samples'}.", delete, "deleted"),
         ("archive", f"Leave a {what}{along} out of lists and the first page.", archive, "archived"),
         ("unarchive", f"Return an archived {what}{along} to lists.", unarchive, "brought back"),
     ):
@@ -99,5 +92,5 @@ def add_commands(
         given = sys.stdin.read(LONGEST_NOTE + 2) if text == "-" else text
         changes = parse_spec(AnnotationChanges, {"note": given})
         ctx, found = open_and_find_row(find, reference)
-        service.annotate(ctx, found.id, changes)
+        annotate(ctx, found.id, changes)
         echo(f"{'noted on' if changes.note else 'removed the note of'} {found.name}")

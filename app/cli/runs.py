@@ -208,7 +208,7 @@ def compare(
         _require_not_worse(found, has_margin=margin is not None)
 
 
-add_commands(runs, "run", repository.find_run, service)
+add_commands(runs, "run", repository.find_run, service.cancel, service.delete, service.annotate)
 
 
 class WorseError(BasslineError):

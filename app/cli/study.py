@@ -200,7 +200,15 @@ def load(file: Path | None) -> None:
 
 
 study.add_command(engines)
-add_commands(study, "study", repository.find_study, service, " with the runs of its arms")
+add_commands(
+    study,
+    "study",
+    repository.find_study,
+    service.cancel,
+    service.delete,
+    service.annotate,
+    " with the runs of its arms",
+)
 
 
 def _build_spec(file: Path | None, preset: str | None, given: dict[str, Any], quiet: QuietChoice) -> StudySpec:

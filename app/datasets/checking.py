@@ -20,6 +20,7 @@ from app.core.states import PASSED, SANDBOX_ERROR
 from app.datasets import repository
 from app.datasets.models import DatasetCheck
 from app.datasets.service import to_evaluation_task
+from evaluation.datasets import Task
 from evaluation.verdicts import Status, Verdict
 
 KIND = "check_dataset"
@@ -45,13 +46,14 @@ class CheckDataset(Handler):
         judged: dict[str, list[str]] = attempt.cursor.setdefault("judged", {})
         left = [task for task in tasks if task.task_id not in judged]
         programs = [(task.build_program(task.canonical_solution), task) for task in left]
+        if left:
+            job.message = _describe_next(left[0])
         for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
             passed = verdict.status == PASSED
             judged[left[position].task_id] = [] if passed else [verdict.status, _describe_fault(verdict)]
-            attempt.report(len(judged), len(tasks), job.message or "canonical solutions")
+            attempt.report(len(judged), len(tasks), job.message)
             if (attempt.seconds_since_save >= STEP_S and len(judged) < len(tasks)) or ctx.stopping.is_set():
-                following = next((task.task_id for task in left if task.task_id not in judged), "none")
-                job.message = f"canonical solutions: the next one is {following}"
+                job.message = _describe_next(next((task for task in left if task.task_id not in judged), left[-1]))
                 attempt.save()
         faults = {task.task_id: judged[task.task_id] for task in tasks if judged[task.task_id]}
         if not any(status == SANDBOX_ERROR for status, _ in faults.values()):  # which says nothing about the dataset
@@ -65,6 +67,10 @@ class CheckDataset(Handler):
             f"checked the canonical solutions of {job.subject}: {job.done} of {job.total} are checked, "
             f"{job.message.rpartition(': ')[2]}, which runs may leave out"
         )
+
+
+def _describe_next(task: Task) -> str:
+    return f"canonical solutions: the next one is {task.task_id}"
 
 
 def _describe_fault(verdict: Verdict) -> str:

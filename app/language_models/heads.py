@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import hashlib
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Annotated
 
@@ -50,9 +50,15 @@ class DrafterDocument(ResponseModel):
 
 
 def list_drafters(session: Session) -> list[DrafterDocument]:
-    """The trained drafters by the names of their targets. Records are files, and damaged ones are left out."""
+    """The published drafters and the others of this machine, by the names of their targets.
+
+    Records are files, and damaged ones are left out.
+    """
+    parsed = (_parse_record(text) for text in session.scalars(select(PublishedHead.record)))
+    published = [record for record in parsed if record is not None]
+    targets = [record.target for record in published]
     found = []
-    for record in load_records(session):
+    for record in (*published, *(record for record in trained_heads.list_heads() if record.target not in targets)):
         try:
             drafter = DrafterDocument.model_validate({**asdict(record), "slug": ""})
         except ValidationError:
@@ -126,7 +132,9 @@ def fetch_head(ctx: Context, target: str) -> None:
     A worker calls it before it loads an engine with a head. Nothing happens where no head was published. Raises
     ModelError if what arrives has another hash than its record says, or a record that cannot be read.
     """
-    local = _load_local_record(target)
+    local = None
+    with contextlib.suppress(ModelError):
+        local = trained_heads.find(target)
     with ctx.database.read() as session:
         sha256 = session.scalar(select(PublishedHead.sha256).where(PublishedHead.target == target))
         if sha256 is None or (local is not None and local.sha256 == sha256):
@@ -141,24 +149,9 @@ def fetch_head(ctx: Context, target: str) -> None:
         trained_heads.install(record, files)
 
 
-def load_records(session: Session) -> Sequence[HeadRecord]:
-    """Returns the records of published heads and of other heads on this machine; contents are not validated."""
-    parsed = (_parse_record(record) for record in session.scalars(select(PublishedHead.record)))
-    published = [record for record in parsed if record is not None]
-    targets = [record.target for record in published]
-    return [*published, *(record for record in trained_heads.list_heads() if record.target not in targets)]
-
-
 def _parse_record(text: str) -> HeadRecord | None:
     """A published record; None for one that another version wrote and this one cannot read."""
     try:
         return trained_heads.from_json(text)
     except (ValueError, TypeError, RecursionError):
-        return None
-
-
-def _load_local_record(target: str) -> HeadRecord | None:
-    try:
-        return trained_heads.find(target)
-    except ModelError:
         return None

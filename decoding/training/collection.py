@@ -15,7 +15,7 @@ from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from decoding.state.request_state import encode_prompt
-from decoding.training.shards import ShardInfo, Shards
+from decoding.training.documents import ShardInfo, Shards
 from decoding.training.statements import Statement
 from decoding.training.text_recorder import TextRecorder
 

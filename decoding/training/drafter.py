@@ -32,11 +32,10 @@ from decoding.training.collection import (
     choose_fitting_prompts,
     compute_largest_shard,
 )
-from decoding.training.documents import Documents
+from decoding.training.documents import Documents, Shards
 from decoding.training.initial import build_head, find_most_used, read_output_rows
 from decoding.training.objective import Objective
 from decoding.training.plan import Plan, WorkFolder
-from decoding.training.shards import Shards
 from decoding.training.statements import Statement
 from decoding.training.trainer import Evaluation, Trainer
 

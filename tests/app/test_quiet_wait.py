@@ -199,17 +199,6 @@ def test_a_study_started_on_the_page_waits_unless_its_box_is_cleared(world):
     assert limits == [{QUIET_LIMIT_S}, {None}]
 
 
-@pytest.fixture
-def bassline(ctx, monkeypatch):
-    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
-
-    def run(*words):
-        ctx.stopping.clear()
-        return CliRunner().invoke(cli, [str(word) for word in words])
-
-    return run
-
-
 EVAL = ("eval", "--target", "smollm2-135m", "--dataset", "additions", "--n", "2", "--budget", "5")
 STUDY = ("study", "run", "--target", "smollm2-135m", "--n", "1,2", "--dataset", "additions", "--budget", "5")
 

@@ -9,7 +9,6 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import cli
 from app.cli.project_options import confirm_stored_files
 from app.core.db.archives import read_project_archive
 from app.core.ports import SandboxGrader
@@ -44,11 +43,9 @@ def tiny(x):
 '''
 
 
-@pytest.fixture
-def bassline(ctx, monkeypatch):
+@pytest.fixture(autouse=True)
+def real_sandbox(ctx):
     ctx.make_grader = SandboxGrader
-    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
-    return lambda *words: CliRunner().invoke(cli, [str(word) for word in words])
 
 
 @pytest.fixture
@@ -214,7 +211,6 @@ def test_what_the_recheck_counts_is_judged_and_not_assumed(ctx):
     ]  # fmt: skip
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     dataset = service.import_bytes(ctx, data, "checked", "checked.jsonl")
-    ctx.make_grader = SandboxGrader
     found = from_code.recheck_stored_tasks(ctx, [dataset])
     assert found.originals_failed == ("t/broken",)
     assert found.trivial_passed == ("t/argument", "t/empty")

@@ -7,10 +7,8 @@ import json
 import re
 
 import pytest
-from click.testing import CliRunner
 from sqlalchemy import select
 
-from app.cli.main import cli
 from app.core.context import make_context
 from app.core.settings import Settings
 from app.language_models.models import PublishedHead
@@ -197,13 +195,12 @@ def test_a_drafter_is_deleted_by_rest_and_page_and_is_gone_then(client, cache):
     assert client.get("/api/v1/drafters").json["drafters"] == []
 
 
-def test_a_published_drafter_is_deleted_from_the_database(ctx, cache, monkeypatch):
+def test_a_published_drafter_is_deleted_from_the_database(ctx, cache, bassline):
     write_head(cache)
     with ctx.database.session() as session:
         session.add(PublishedHead(target=TARGET, sha256="a" * 64, record="{}", config=b"{}", weights=b"w"))
-    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     for code in (0, 2):
-        result = CliRunner().invoke(cli, ["drafter", "delete", "--target", TARGET])
+        result = bassline("drafter", "delete", "--target", TARGET)
         assert result.exit_code == code, result.output
     with ctx.database.read() as session:
         assert session.scalar(select(PublishedHead.target)) is None
