@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -149,14 +150,10 @@ def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
         raise BasslineError(f"no task of {dataset} could be translated")
 
 
-def _print_translation(document: dict[str, object], total: int) -> None:
-    tasks, cases, reasons = document["tasks"], document["cases"], document["left_out"]
-    assert isinstance(tasks, int)
-    assert isinstance(cases, int)
-    assert isinstance(reasons, dict)
-    name = document["dataset"] or document["language"]
-    echo(f"{name}: {tasks} of {format_count(total, 'task')} translated, {format_count(cases, 'case')}")
-    for reason, task_ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
+def _print_translation(document: dict[str, Any], total: int) -> None:
+    name, cases = document["dataset"] or document["language"], format_count(document["cases"], "case")
+    echo(f"{name}: {document['tasks']} of {format_count(total, 'task')} translated, {cases}")
+    for reason, task_ids in sorted(document["left_out"].items(), key=lambda item: -len(item[1])):
         echo(f"  left out {len(task_ids)}: {reason} ({join_first(task_ids, 8)})")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 
 from app.annotations import schemas as annotation
 from app.cli import common
@@ -90,23 +89,18 @@ def _list_figures(run: Run, curve: Curve, failed: FailureCounts) -> list[tuple[s
 
 def _describe_coverage(run: Run) -> str:
     f = run.measured
-    text = f"{f.tasks} of the {f.dataset_tasks} in {run.dataset.name}"
-    left_out = Counter(
-        {
-            "failed": f.tasks_failed,
-            "with a sandbox fault": f.tasks_sandbox_error,
-            "excluded, their own solution fails": f.tasks_excluded,
-        }
-    )
-    text += "".join(f", {count} {reason}" for reason, count in left_out.items() if count)
     not_graded = max(0, f.tasks_decoded - f.tasks - f.tasks_sandbox_error)
-    if not_graded:
-        text += f", {not_graded} decoded and not graded"
     not_taken_up = f.tasks_selected - f.tasks - f.tasks_failed - f.tasks_sandbox_error - not_graded
-    if not_taken_up > 0:
-        why = "the time limit came first" if run.state is RunState.FINISHED else str(run.state)
-        text += f", {not_taken_up} requested and not done ({why})"
-    return text
+    why = "the time limit came first" if run.state is RunState.FINISHED else str(run.state)
+    left_out = {
+        "failed": f.tasks_failed,
+        "with a sandbox fault": f.tasks_sandbox_error,
+        "excluded, their own solution fails": f.tasks_excluded,
+        "decoded and not graded": not_graded,
+        f"requested and not done ({why})": max(0, not_taken_up),
+    }
+    reasons = "".join(f", {count} {reason}" for reason, count in left_out.items() if count)
+    return f"{f.tasks} of the {f.dataset_tasks} in {run.dataset.name}{reasons}"
 
 
 def build_study_document(
