@@ -15,9 +15,10 @@ from typing import Any
 import click
 
 from app.advice.report import build_report, format_report
+from app.advice.schemas import AdviceSpec
 from app.advice.study import list_ready_models, make_study_spec
 from app.cli import common, foreground, from_code
-from app.cli.options import QuietChoice, add_quiet_options
+from app.cli.options import QuietChoice, add_quiet_options, add_spec_options, parse_options
 from app.cli.project_options import env_option, parse_variables, yes_option
 from app.core.context import Context
 from app.core.errors import BadInputError, BasslineError
@@ -33,18 +34,13 @@ from app.web.ui.units import format_count
 
 @click.command()
 @click.argument("project", metavar="PROJECT")
-@click.option("--budget", type=click.FloatRange(0.5, 60), default=3.0, show_default=True, help="seconds per answer")
-@click.option("--name", help="of the dataset; default: the project's name")
+@add_spec_options(AdviceSpec, "budget_s", "name", "n", "minutes")
 @click.option(
     "--tests", "tests", multiple=True, metavar="COMMAND", default=("python -m pytest -q",), show_default=True,
     help="runs the project's tests; may be repeated",
 )  # fmt: skip
 @click.option("--python", metavar="FILE", help="the project's interpreter; default: the first python on PATH")
 @click.option("--target", "targets", multiple=True, metavar="MODEL", help="default: every model in the cache")
-@click.option("--n", type=click.IntRange(1, 16), default=4, show_default=True, help="samples per task")
-@click.option(
-    "--minutes", type=click.FloatRange(1, 600), default=30.0, show_default=True, help="approximate total minutes"
-)
 @click.option(
     "--report", metavar="FILE", default="advice.md", show_default=True, callback=common.check_writable,
     help="where the report goes, in Markdown",
@@ -55,18 +51,15 @@ from app.web.ui.units import format_count
 @common.json_option
 def advise(  # noqa: PLR0913 (click hands each option over by itself)
     project: str,
-    budget: float,
-    name: str | None,
     tests: tuple[str, ...],
     python: str | None,
     targets: tuple[str, ...],
-    n: int,
-    minutes: float,
     report: str,
     env: tuple[str, ...],
     json_file: str | None,
     quiet: QuietChoice,
     assume_yes: bool,
+    **options: Any,
 ) -> None:
     """Say which model to use for a project: makes tasks of its code, and lets the models take turns over them.
 
@@ -77,21 +70,22 @@ def advise(  # noqa: PLR0913 (click hands each option over by itself)
         bassline advise ./myproject --budget 3
         bassline advise ./myproject --target qwen2.5-coder-0.5b --target smollm2-135m --minutes 60
     """
+    asked = parse_options(AdviceSpec, options)
     ctx = common.open_context()
     models = list(targets) or list_ready_models(ctx)
     if not models:
         raise BadInputError(
             "no model is in the cache: get one with `bassline models pull qwen2.5-coder-0.5b`", "target"
         )
-    asked = [str(Path(project).absolute()), budget, name, tests, python, models, n, minutes, *sorted(env)]
-    study_file = _choose_study_file(ctx, asked)
+    everything = [str(Path(project).absolute()), tests, python, models, sorted(env), asked.model_dump(mode="json")]
+    study_file = _choose_study_file(ctx, everything)
     study = _find_begun_study(ctx, study_file)
     ctx.make_grader()  # without a sandbox, fail before the tests run
     if study is None:
         request = from_code.DatasetRequest(
-            project, tests, name=name, python=python, environment=parse_variables(env), assume_yes=assume_yes
+            project, tests, name=asked.name, python=python, environment=parse_variables(env), assume_yes=assume_yes
         )
-        spec = _plan_study(ctx, request, models, budget, n, minutes, quiet.get_limit_s())
+        spec = _plan_study(ctx, request, asked, models, quiet.get_limit_s())
     with foreground.hold_workers(ctx, "advise") as site:
         if study is None:
             study_id = site.submit_study(spec)
@@ -143,14 +137,14 @@ def _find_begun_study(ctx: Context, file: Path) -> Study | None:
 
 
 def _plan_study(
-    ctx: Context, request: from_code.DatasetRequest, models: list[str], budget: float, n: int, minutes: float,
-    quiet_limit_s: float | None,
-) -> StudySpec:  # fmt: skip
+    ctx: Context, request: from_code.DatasetRequest, asked: AdviceSpec, models: list[str], quiet_limit_s: float | None
+) -> StudySpec:
     """Makes the project's dataset, and plans a study that fits into the rest of the minutes."""
     started = time.monotonic()
     dataset = datasets.find_dataset(ctx, from_code.make_datasets(ctx, request)[0].id)
     assert dataset is not None
-    spec = make_study_spec(dataset, models, budget, n, 60.0 * minutes - (time.monotonic() - started), quiet_limit_s)
+    left_s = 60.0 * asked.minutes - (time.monotonic() - started)
+    spec = make_study_spec(dataset, models, asked.budget_s, asked.n, left_s, quiet_limit_s)
     left = dataset.n_tasks - len(spec.task_ids)
     more = f"; {left} more are left out: weak, unstated, or beyond the minutes given" if left else ""
     arms = format_count(len(spec.arms), "configuration")
