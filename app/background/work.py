@@ -127,7 +127,9 @@ def run_job(
 
 
 @contextlib.contextmanager
-def hold_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator[JobAttempt]:
+def hold_command(
+    ctx: Context, kind: str, subject: str, key: str, on_progress: OnProgress = lambda *_: None
+) -> Iterator[JobAttempt]:
     """`hold_job` for what only this process can do, with its user's rights and files: the block does the work.
 
     Raises ConflictError where another process does the same. One that was killed leaves the key free at once.
@@ -135,7 +137,7 @@ def hold_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator[Jo
     return_jobs_of_dead_processes(ctx)
     job_id = open_job(ctx, kind, subject, key=key)
     try:
-        with hold_job(ctx, job_id) as attempt:
+        with hold_job(ctx, job_id, on_progress=on_progress) as attempt:
             yield attempt
     except LostClaimError:
         raise ConflictError(f"another process does this for {subject}: wait for it, or end it") from None

@@ -10,7 +10,7 @@ from app import domains
 from app.accounts import service
 from app.accounts import users as people
 from app.cli import common
-from app.core.context import make_context
+from app.core.context import Context, make_context
 from app.core.db import migrate
 from app.core.db.backup import restore_backup, save_backup
 from app.core.states import Scope
@@ -141,16 +141,12 @@ def list_(json_file: str | None) -> None:
     common.print_list(json_file, ("id", "name", "scope", "user", "created", "last used", "expires", "state"), rows)
 
 
-@tokens.command()
-@click.argument("token_id", metavar="ID")
-def revoke(token_id: str) -> None:
-    """Revoke a token.
+def _revoke(ctx: Context, token_id: str) -> str:
+    service.revoke_token(ctx, token_id)
+    return f"token {token_id} is revoked"
 
-    Example:
-        bassline tokens revoke 1f2e3d4c
-    """
-    service.revoke_token(common.open_context(), token_id)
-    echo(f"token {token_id} is revoked")
+
+common.add_row_command(tokens, "revoke", "Revoke a token.", "1f2e3d4c", _revoke)
 
 
 @click.group()
@@ -218,13 +214,11 @@ def change_scope(name: str, scope: str) -> None:
     echo(f"user {name} may {scope}")
 
 
-@users.command("delete")
-@click.argument("name")
-def delete_user(name: str) -> None:
-    """Remove a user with sessions and tokens; runs stay.
+def _delete_user(ctx: Context, name: str) -> str:
+    people.delete_user(ctx, name)
+    return f"user {name} and their tokens are deleted"
 
-    Example:
-        bassline users delete ada
-    """
-    people.delete_user(common.open_context(), name)
-    echo(f"user {name} and their tokens are deleted")
+
+common.add_row_command(
+    users, "delete", "Remove a user with sessions and tokens; runs stay.", "ada", _delete_user, "NAME"
+)

@@ -7,20 +7,20 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from app import domains
 from app.core.context import Context, make_context
 from app.core.db import migrate
 from app.core.errors import BadInputError, UnavailableError
-from app.core.terminal import echo_data, open_stderr, open_stdout
-from app.web.ui import units
+from app.core.terminal import echo, echo_data, open_stderr, open_stdout
 from app.web.ui.tables import TextTable
 from decoding.suggest import suggest_one_of
 
@@ -65,6 +65,21 @@ class SuggestingChoice(click.Choice[str]):
 json_option = click.option(
     "--json", "json_file", metavar="FILE", callback=check_writable, help="also write the result as JSON; - for stdout"
 )
+limit_option = click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+output_option = click.option(
+    "-o", "--output", metavar="FILE", default="-", show_default=True, callback=check_writable, help="- for stdout"
+)
+
+
+def add_row_command(
+    group: click.Group, name: str, sentence: str, example: str, act: Callable[[Context, str], str], metavar: str = "ID"
+) -> None:
+    """Adds a command that does something to the row which its argument names, and prints what `act` returns."""
+
+    @group.command(name, help=f"{sentence}\n\nExample:\n    bassline {group.name} {name} {example}")
+    @click.argument("reference", metavar=metavar)
+    def run(reference: str) -> None:
+        echo(act(open_context(), reference))
 
 
 def open_context() -> Context:
@@ -165,7 +180,7 @@ MAX_CELL_WIDTH = 60
 """Characters of a cell that a pipe gets on one line."""
 
 
-def print_line(console: Console, text: str, **options: Any) -> None:
+def print_line(console: Console, text: str | Text, **options: Any) -> None:
     """Prints a sentence: on a terminal wrapped at its edge, into a pipe on one line."""
     console.print(text, highlight=False, soft_wrap=not console.is_terminal, **options)
 
@@ -195,8 +210,3 @@ def build_pairs(title: str, rows: list[tuple[str, str]]) -> Table:
 def format_number(value: float | None, unit: str = "", digits: int = 1) -> str:
     """A figure with its unit, or a dash."""
     return "–" if value is None else f"{value:.{digits}f}{unit}"
-
-
-def describe_interval(bounds: list[float] | tuple[float, float] | None, n_tasks: int) -> str:
-    """A 95 % interval of a share of `n_tasks` as text."""
-    return "" if bounds is None else f"95 % interval {units.format_interval(bounds, n_tasks)} %"

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from app.cli import common, foreground, handover
+from app.cli import common, foreground
 from app.cli.options import add_spec_options, parse_options
 from app.completions import service
 from app.completions.schemas import CompletionSpec
@@ -22,7 +22,6 @@ from app.runs.documents import dump_run, dump_sample
 from app.runs.event_stream import follow_events
 from app.runs.models import RunTask
 from app.runs.repository import get_run, load_tasks_with_samples
-from evaluation.datasets import PYTHON
 from evaluation.metrics import build_rank_key
 
 SAMPLE_FIELDS = ("index", "finish_reason", "elapsed_s", "n_tokens", "text")
@@ -33,8 +32,7 @@ DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 @click.argument("file", metavar="FILE|-")
 @add_spec_options(CompletionSpec, target={"required": False, "default": DEFAULT_TARGET, "show_default": True})
 @click.option("--test", "test_file", metavar="FILE", help="asserts, or check(candidate): each sample is judged by it")
-@click.option("--language", default=PYTHON, help="of the prompt", show_default=True)
-@click.option("--entry-point", default="", help="function under test; default: the last one the prompt defines")
+@add_spec_options(CompletionSpec, "language", "entry_point")
 @common.json_option
 def complete(file: str, json_file: str | None, test_file: str | None, **options: Any) -> None:
     """Complete one prompt; samples are printed as they finish, and ranked at the end.
@@ -51,7 +49,7 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     console = common.choose_console(json_file)
     printed: set[int] = set()
     with foreground.hold_workers(ctx, "complete") as site:
-        spec = handover.prepare_for_server(ctx, spec) if site.server else spec
+        spec = foreground.prepare_for_server(ctx, spec) if site.server else spec
         run_id = service.submit(ctx, spec, **site.options)
         try:
             if site.server:  # which does not stream its texts to this process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,13 +12,12 @@ from app.background.jobs import open_job
 from app.background.work import run_job_or_cancel
 from app.cli import common
 from app.cli.from_code import from_code
-from app.cli.progress import Bars
+from app.cli.progress import JobBar
 from app.core.context import Context
 from app.core.db.references import find_id
 from app.core.errors import BasslineError, UnavailableError
-from app.core.states import SANDBOX_ERROR
 from app.core.terminal import echo
-from app.datasets import deletion, repository, service, translation
+from app.datasets import repository, service, translation
 from app.datasets.checking import check_solutions
 from app.datasets.models import Dataset
 from app.web.ui.units import format_count, join_first
@@ -96,40 +96,22 @@ def _print_fields(ctx: Context, dataset: Dataset) -> None:
 
 def _check_solutions(ctx: Context, dataset: Dataset) -> None:
     """Runs the canonical solutions in the sandbox, and prints which tasks fail."""
-    with Bars() as bars:
+    with JobBar() as bar:
         try:
-            failed = check_solutions(
-                ctx,
-                dataset.id,
-                lambda done, n: bars.show("running the canonical solutions", done, n, f"{done} of {n}"),
-            )
+            failed = check_solutions(ctx, dataset.id, bar.report)
         except UnavailableError as error:
             echo(f"the canonical solutions were not run, the first run will: {error}", err=True)
             return
-    unjudged: dict[str, list[str]] = {}
-    wrong: dict[str, list[str]] = {}  # status and fault are empty if an earlier check found it
-    for task_id, verdict in failed.items():
-        if verdict and verdict[0] == SANDBOX_ERROR:
-            unjudged.setdefault(verdict[1], []).append(task_id)
-        else:
-            wrong[task_id] = verdict
-    for reason, names in unjudged.items():
-        echo(
-            f"{len(names)} of {dataset.n_tasks} tasks cannot be judged here, and runs leave them out: "
-            f"{join_first(names, MAX_NAMES)}: {reason}",
-            err=True,
-        )
-    if not wrong:
-        if not unjudged:
-            echo("no canonical solution fails")
+    if not failed:
+        echo("no canonical solution fails")
         return
     echo(
-        f"{len(wrong)} of {dataset.n_tasks} tasks fail with their own canonical solution, and runs leave them out: "
-        f"{join_first(list(wrong), MAX_NAMES)}; correct the file and import it again",
+        f"{len(failed)} of {dataset.n_tasks} tasks fail with their own canonical solution, and runs leave them out: "
+        f"{join_first(list(failed), MAX_NAMES)}; correct the file and import it again",
         err=True,
     )
-    for task_id, verdict in list(wrong.items())[:MAX_NAMES]:
-        if verdict:
+    for task_id, verdict in list(failed.items())[:MAX_NAMES]:
+        if verdict:  # status and fault, which an earlier check did not store
             echo(f"  {task_id}: {': '.join(verdict)}", err=True)
 
 
@@ -157,10 +139,8 @@ def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
     job_id = open_job(
         ctx, translation.TranslateDataset.kind, source.name, key=str(arguments)[:300], arguments=arguments
     )
-    with Bars() as bars:
-        result = run_job_or_cancel(
-            ctx, job_id, lambda done, n, what: bars.show("translating", done, n, f"{done} of {n} {what}")
-        )
+    with JobBar() as bar:
+        result = run_job_or_cancel(ctx, job_id, bar.report)
     documents = result["reports"]
     if json_file != "-":
         for document in documents:
@@ -170,35 +150,14 @@ def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
         raise BasslineError(f"no task of {dataset} could be translated")
 
 
-def _print_translation(document: dict[str, object], total: int) -> None:
-    tasks, cases, reasons = document["tasks"], document["cases"], document["left_out"]
-    assert isinstance(tasks, int)
-    assert isinstance(cases, int)
-    assert isinstance(reasons, dict)
-    name = document["dataset"] or document["language"]
-    echo(f"{name}: {tasks} of {format_count(total, 'task')} translated, {format_count(cases, 'case')}")
-    for reason, task_ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
+def _print_translation(document: dict[str, Any], total: int) -> None:
+    name, cases = document["dataset"] or document["language"], format_count(document["cases"], "case")
+    echo(f"{name}: {document['tasks']} of {format_count(total, 'task')} translated, {cases}")
+    for reason, task_ids in sorted(document["left_out"].items(), key=lambda item: -len(item[1])):
         echo(f"  left out {len(task_ids)}: {reason} ({join_first(task_ids, 8)})")
 
 
 datasets.add_command(from_code)
-
-
-@datasets.command()
-@click.argument("reference", metavar="NAME|ID")
-def delete(reference: str) -> None:
-    """Remove a dataset that no run and no study uses; of several with this name, the newest.
-
-    Example:
-        bassline datasets delete mine
-    """
-    ctx = common.open_context()
-    with ctx.database.read() as session:
-        found = repository.get_dataset(
-            session, find_id(session, Dataset, reference, "dataset", "bassline datasets list")
-        )
-    deletion.delete_dataset(ctx, found.id)
-    echo(f"deleted {found.name}, {format_count(found.n_tasks, 'task')}, sha256 {found.sha256}")
 
 
 @datasets.command()
@@ -224,3 +183,18 @@ def show(name: str, task_id: str | None) -> None:
     _print_fields(ctx, dataset)
     for task in dataset.tasks:
         echo(f"{task.task_id}  {task.entry_point}")
+
+
+def _delete(ctx: Context, reference: str) -> str:
+    with ctx.database.read() as session:
+        found = repository.get_dataset(
+            session, find_id(session, Dataset, reference, "dataset", "bassline datasets list")
+        )
+    service.delete_dataset(ctx, found.id)
+    return f"deleted {found.name}, {format_count(found.n_tasks, 'task')}, sha256 {found.sha256}"
+
+
+common.add_row_command(
+    datasets, "delete", "Remove a dataset that no run and no study uses; of several with this name, the newest.",
+    "mine", _delete, "NAME|ID",
+)  # fmt: skip

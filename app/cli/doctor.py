@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from app.cli import common
 from app.core.errors import BadInputError, BasslineError
 from app.core.settings import Settings, load_settings
-from app.core.terminal import echo
+from app.core.terminal import escape_control
 from app.doctor import machine, service
 from app.doctor.finding import Finding, run_check
 
@@ -34,12 +33,10 @@ def doctor(json_file: str | None) -> None:
     document = {"ok": not _list_failures(found), "findings": [dataclasses.asdict(f) for f in found]}
     common.write_json(json_file, document | {"languages": machine.list_languages()})
     console = common.choose_console(json_file)
-    if console.is_terminal:
-        console.print(_build_table(found))
-    else:
-        for finding in found:
-            words = [f"{finding.status:<5}{finding.part:<20}{finding.what}", finding.remedy]
-            echo(" -> ".join(filter(None, words)), err=json_file == "-")
+    for finding in found:
+        words = [f"{finding.part:<20}{finding.what}", finding.remedy]
+        status = Text(f"{finding.status:<5}", style=COLOURS[finding.status])
+        common.print_line(console, status + Text(escape_control(" -> ".join(filter(None, words)))))
     if _list_failures(found):
         raise BasslineError(f"a run cannot work here yet: see {', '.join(dict.fromkeys(_list_failures(found)))} above")
 
@@ -72,13 +69,3 @@ def _collect_findings() -> list[Finding]:
         ]
     with ThreadPoolExecutor(len(checks)) as pool:
         return [finding for found in pool.map(lambda check: run_check(*check), checks) for finding in found]
-
-
-def _build_table(found: list[Finding]) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    for finding in found:
-        what = Text(finding.what)
-        if finding.remedy:
-            what.append(f"\n{finding.remedy}", style="bold")
-        table.add_row(Text(finding.status, style=COLOURS[finding.status]), Text(finding.part, style="bold"), what)
-    return table

@@ -2,74 +2,63 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Self
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
+from sqlalchemy import select
 
-from app.background.handlers import JobAttempt
 from app.background.leases import StopReason
 from app.background.work import hold_command
 from app.cli import common
-from app.cli.progress import PartsBar
+from app.cli.progress import Bars, JobBar
 from app.core.context import Context, make_context
 from app.core.errors import BadInputError, BasslineError
 from app.core.terminal import echo
-from app.language_models import drafters, heads, service
+from app.datasets import service as datasets
+from app.datasets.models import Task
+from app.language_models import heads, service
+from evaluation import prompting
+from evaluation.datasets import Task as PlainTask
 
 if TYPE_CHECKING:
+    from decoding.models.loaded import LoadedModel
     from decoding.models.trained_heads import HeadRecord
+    from decoding.training.collection import PromptBuilder, RenderedPrompt
+    from decoding.training.statements import Statement
 
+_MARK = "\N{OBJECT REPLACEMENT CHARACTER}"
+_INSTRUCTION_START = "Write a Python function that"
 target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
 
 
-class TrainingProgress(PartsBar):
-    """Shows how a training goes, and stops it at Ctrl-C or SIGTERM at its next safe point; a second one ends it now."""
+@contextlib.contextmanager
+def stop_at_signals(bar: Bars) -> Iterator[threading.Event]:
+    """Sets the event at Ctrl-C or SIGTERM, to stop at the next safe point; a second one ends the process now."""
+    stopped = threading.Event()
 
-    def __init__(self, attempt: JobAttempt) -> None:
-        super().__init__(every_s=20.0)
-        self._attempt = attempt
-        self._total = 1.0
-        self._stopping = False
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+        bar.note("stopping at the next safe point")
+        signal.signal(number, before[signal.Signals(number)])
 
-    def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        return super().__enter__()
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        super().__exit__(kind, error, trace)
-        for number, handler in self._before.items():
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
-
-    def stage(self, name: str, total: float) -> None:
-        """Starts a part of the work."""
-        self._total = total
-        self.begin(name, 0, total)
-        if not self.on_terminal:
-            self.note(name)
-
-    def advance(self, done: float, facts: str) -> None:
-        """`done` of the part is finished."""
-        self._attempt.report(round(done), round(self._total), self._part or "")
-        left = self.advance_to(self._part, done, self._total)
-        self.tell(f"{facts}, {left}")
-
-    def should_stop(self) -> bool:
-        """Whether to stop at the next safe point."""
-        return self._stopping or self._attempt.lease.stop_reason is StopReason.CANCELLED
-
-    def _stop(self, number: int, _frame: FrameType | None) -> None:
-        self._stopping = True
-        self.note("stopping at the next safe point")
-        signal.signal(number, self._before[signal.Signals(number)])
 
 
 @click.group()
 def drafter() -> None:
-    """Train, list, check, import and publish drafters: small heads that draft for one model from its hidden states.
+    """Train, list, check, import and delete drafters: small heads that draft for one model from its hidden states.
 
     Example:
         bassline drafter train --target qwen2.5-coder-0.5b --hours 1
@@ -109,7 +98,6 @@ def train(
         raise BadInputError("--tokens and --epochs belong together: give both, or --hours", "tokens")
     if hours is not None and tokens is not None:
         raise BadInputError("--hours and --tokens were both given: choose one", "hours")
-    from app.cli import training_prompts  # noqa: PLC0415
     from decoding.models import fetch  # noqa: PLC0415
     from decoding.request import RequestError  # noqa: PLC0415
     from decoding.training.drafter import DrafterTraining, TrainingStoppedError  # noqa: PLC0415
@@ -125,16 +113,19 @@ def train(
         if restart:
             work.remove()
         plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * 10**9))
-        with hold_command(ctx, "train_drafter", target, target) as attempt, TrainingProgress(attempt) as progress:
-            progress.note(f"uses up to {max_disk:g} GB in {work.path}; only the drafter remains afterwards")
+        with (
+            JobBar() as bar,
+            stop_at_signals(bar) as stopped,
+            hold_command(ctx, "train_drafter", target, target, bar.report) as attempt,
+        ):
+            bar.note(f"uses up to {max_disk:g} GB in {work.path}; only the drafter remains afterwards")
             record = DrafterTraining(
                 plan,
-                lambda: training_prompts.iterate_statements(seed),
-                lambda loaded: training_prompts.build_prompt_builder(
-                    loaded.tokenizer, has_chat_template=loaded.has_chat_template
-                ),
-                training_prompts.list_evaluated_texts(ctx),
-                progress,
+                lambda: iterate_statements(seed),
+                build_prompt_builder,
+                list_evaluated_texts(ctx),
+                attempt.report,
+                lambda: stopped.is_set() or attempt.lease.stop_reason is StopReason.CANCELLED,
             ).run()
     except TrainingStoppedError:
         raise BasslineError("stopped: the same command resumes") from None
@@ -154,7 +145,7 @@ def list_(json_file: str | None) -> None:
     """
     ctx = common.open_context()
     with ctx.database.read() as session:
-        records = drafters.list_drafters(session)
+        records = heads.list_drafters(session)
     common.write_json(json_file, [record.model_dump(mode="json") for record in records])
     rows = [
         (
@@ -162,7 +153,7 @@ def list_(json_file: str | None) -> None:
             r.source,
             f"{r.n_parameters / 1e6:.1f} M",
             f"{r.n_bytes / 1e6:.0f} MB",
-            f"{r.match[0]:.0%}" if r.match and r.match[0] is not None else "-",
+            f"{r.match[0]:.0%}" if r.match else "-",
             f"{r.hours:.2f}" if r.hours else "-",
         )
         for r in records
@@ -202,26 +193,6 @@ def import_(source: str, target: str, json_file: str | None) -> None:
 
 @drafter.command()
 @target_option
-@common.json_option
-def publish(target: str, json_file: str | None) -> None:
-    """Store this machine's drafter of a model in the database, from which every worker of the stack fetches it.
-
-    `train` and `import` do so themselves in the stack. The head replaces an earlier one; tasks
-    that are decoded from now on draft with it, tasks of runs that have begun included.
-
-    Example:
-        bassline drafter publish --target qwen2.5-coder-0.5b
-    """
-    ctx = common.open_context()
-    service.require_model(target, "target")
-    record = heads.publish_head(ctx, target)
-    common.write_json(json_file, dataclasses.asdict(record))
-    if json_file != "-":
-        echo(f"published the drafter of {target}: {record.n_bytes / 1e6:.0f} MB, sha256 {record.sha256[:12]}")
-
-
-@drafter.command()
-@target_option
 def delete(target: str) -> None:
     """Delete the drafter of a model from the database and from this machine. Results of runs with it stay.
 
@@ -238,7 +209,6 @@ def _publish_in_stack(ctx: Context, target: str) -> None:
 
 
 def _check_or_import_head(target: str, source: str | None, json_file: str | None) -> None:
-    from app.cli import training_prompts  # noqa: PLC0415
     from decoding.training import importing  # noqa: PLC0415
 
     make_context()
@@ -246,10 +216,8 @@ def _check_or_import_head(target: str, source: str | None, json_file: str | None
     record = importing.import_or_measure_head(
         target,
         source,
-        training_prompts.iterate_statements(0),
-        lambda loaded: training_prompts.build_prompt_builder(
-            loaded.tokenizer, has_chat_template=loaded.has_chat_template
-        ),
+        iterate_statements(0),
+        build_prompt_builder,
     )
     _show(record, json_file)
 
@@ -277,3 +245,49 @@ def _show(record: HeadRecord, json_file: str | None) -> None:
         rows = [(str(n), name, f"{speed:.0f}", f"{speed / plain[n]:.2f}") for n, name, speed in speeds]
         common.print_list(json_file, ("samples", "drafter", "tokens/s", "vs none"), rows)
     echo(f"use it: bassline eval --target {record.target} --drafter sibling+trained")
+
+
+def list_evaluated_texts(ctx: Context) -> list[str]:
+    """The prompts, solutions and tests of all tasks of all datasets here, the built-in ones among them."""
+    for name in datasets.BUILTIN:
+        datasets.require_dataset(ctx, name)
+    with ctx.database.read() as session:
+        rows = session.execute(select(Task.prompt, Task.canonical_solution, Task.suffix, Task.test))
+        return ["".join(part or "" for part in row) for row in rows]
+
+
+def build_prompt_builder(target: LoadedModel) -> PromptBuilder:
+    """How to ask a model: in the chat form that evaluations use, with instructions as messages, or as open code."""
+    from decoding.training.collection import PromptBuilder, RenderedPrompt  # noqa: PLC0415 (imports torch)
+
+    tokenizer, has_chat_template = target.tokenizer, target.has_chat_template
+
+    def message(text: str) -> str:
+        rendered: str = tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
+        )
+        return rendered
+
+    def render(statement: Statement) -> RenderedPrompt:
+        if statement.kind == "instruction":
+            if has_chat_template:
+                return RenderedPrompt(message(statement.text), ())
+            return RenderedPrompt(f"# {statement.text}\n", ())
+        name = statement.text.partition("def ")[2].partition("(")[0]
+        task = PlainTask("", statement.text, name, "", "")
+        prompt = prompting.build_prompt(task, "chat" if has_chat_template else "completion")
+        if prompt.text is not None:
+            return RenderedPrompt(prompt.text, prompt.stop)
+        return RenderedPrompt(message((prompt.messages or [{}])[0]["content"]) + prompt.reply_prefix, prompt.stop)
+
+    if not has_chat_template:
+        return PromptBuilder(render)
+    before = tokenizer.apply_chat_template([{"role": "user", "content": _MARK}], tokenize=False).partition(_MARK)[0]
+    return PromptBuilder(render, before + _INSTRUCTION_START, _INSTRUCTION_START)
+
+
+def iterate_statements(seed: int) -> Iterator[Statement]:
+    """The training's prompts, from the Python files of this machine, always in the same order."""
+    from decoding.training.statements import generate_statements, list_installed_folders  # noqa: PLC0415
+
+    return generate_statements(list_installed_folders(), seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.cli import common, foreground, handover
+from app.cli import common, foreground
 from app.cli.foreground import ExecutionSite, UserInterruptError
 from app.cli.options import QuietChoice, add_quiet_flag, add_spec_options, parse_options
 from app.core.context import Context
@@ -74,7 +74,7 @@ def _update_figures(run: Run, **values: object) -> None:
 @add_spec_options(RunSpec)
 @click.option(
     "--compare-plain",
-    type=int,
+    type=click.IntRange(0),
     default=0,
     metavar="K",
     help="then decode K of the same prompts without drafting, and show the speed-up",
@@ -109,8 +109,6 @@ def evaluate(
     options["target"] = add_tokenizer(add_extra_body(options["target"], extra_body), tokenizer)
     limit_s = QuietChoice(wait_for_quiet, options["quiet_limit_s"]).get_limit_s(default=False)
     spec = parse_options(RunSpec, options | {"quiet_limit_s": limit_s})
-    if compare_plain < 0:
-        raise BadInputError(f"compare-plain is {compare_plain}: give how many prompts, 0 or more", "compare_plain")
     if compare_plain and spec.throughput:
         raise BadInputError(
             "compare-plain compares tasks decoded one at a time: leave it out, or --throughput", "compare_plain"
@@ -119,7 +117,7 @@ def evaluate(
     service.resolve_tasks(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
     with foreground.hold_workers(ctx, "eval") as site:
-        spec = handover.prepare_for_server(ctx, spec) if site.server else spec
+        spec = foreground.prepare_for_server(ctx, spec) if site.server else spec
         run_id = service.submit(ctx, spec, command=common.format_typed_command(), **site.options)
         run = site.wait_for_run(run_id)
         if compare_plain:

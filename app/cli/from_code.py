@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
@@ -12,9 +12,8 @@ from rich.console import Console
 
 from app.cli import common, foreground
 from app.cli.options import name_option_in_errors
-from app.cli.progress import Bars, PartsBar, format_time_left
-from app.cli.project_variables import env_option, parse_variables, set_variables
-from app.cli.stored_files import confirm_stored_files, yes_option
+from app.cli.progress import JobBar
+from app.cli.project_options import confirm_stored_files, env_option, parse_variables, set_variables, yes_option
 from app.core.context import Context as AppContext
 from app.core.errors import BadInputError, BasslineError
 from app.core.ports import detect_sandbox
@@ -22,11 +21,10 @@ from app.core.terminal import echo
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
 from app.web.ui.units import format_count, join_first
-from evaluation.from_code.build import Options, TaskResult
+from evaluation.from_code.build import Options
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.coverage import Coverage
-from evaluation.from_code.project_tests.suite import ProjectSuite
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import FinishedDataset
 from evaluation.from_code.source.context import CONTEXTS, Context
@@ -34,38 +32,6 @@ from evaluation.from_code.source.project import Project, open_project
 
 _SHOWN_PATHS = 8
 _SHOWN_FAILURES = 3
-
-
-class FromCodeProgress(PartsBar):
-    """Shows the progress in three parts: tests run, test files run in the sandbox, functions
-    checked."""
-
-    def __init__(self, folder: str, limit_s: float) -> None:
-        super().__init__(every_s=10.0)
-        self._folder = folder
-        self._limit_s = limit_s
-
-    def on_recording(self, commands: Sequence[Sequence[str]], seconds: float) -> None:
-        """The tests have run for `seconds` over both runs; at 0, prints the commands and how they will run."""
-        if seconds == 0.0:
-            self.note(
-                f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
-                f"{', then '.join(map(shlex.join, commands))}"
-            )
-        self.advance_to("recording", seconds, self._limit_s)
-        self.tell(f"{seconds:.0f} s, at most {format_time_left(self._limit_s - seconds)}")
-
-    def on_testing(self, done: int, total: int) -> None:
-        """`done` of the files of tests have run in the sandbox."""
-        left = self.advance_to("running tests", done, total)
-        self.tell(f"{done} of {format_count(total, 'file')} of tests in the sandbox, {left}")
-
-    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
-        """`done` functions are checked."""
-        if made is None and done:
-            self.note(f"resumed: {done} of {total} functions are done")
-        left = self.advance_to("checking", done, total)
-        self.tell(f"{done} of {total} functions, {left}")
 
 
 @click.command("from-code")
@@ -86,14 +52,6 @@ class FromCodeProgress(PartsBar):
     help="seconds of a command, each time",
 )
 @click.option(
-    "--lines-before", type=click.IntRange(0, 2000), default=Options().before, show_default=True,
-    help="lines of the file before the body, in the infilling form",
-)  # fmt: skip
-@click.option(
-    "--lines-after", type=click.IntRange(0, 2000), default=Options().after, show_default=True,
-    help="lines of the file after the body, in the infilling form",
-)  # fmt: skip
-@click.option(
     "--judge", type=click.Choice(["auto", "cases", "tests"]), default="auto", show_default=True,
     help="recorded calls (cases), the project's own tests, or auto: tests where recorded calls cannot judge",
 )  # fmt: skip
@@ -112,8 +70,6 @@ def from_code(  # noqa: PLR0913 (click hands each option over by itself)
     doctests: bool,
     python: str | None,
     timeout: float,
-    lines_before: int,
-    lines_after: int,
     judge: str,
     context: Context,
     env: tuple[str, ...],
@@ -130,7 +86,7 @@ def from_code(  # noqa: PLR0913 (click hands each option over by itself)
         bassline datasets from-code ./myproject --name mine --tests "python -m pytest -q"
         bassline datasets from-code ./myproject --doctests --python .venv/bin/python
     """
-    options = Options(lines_before, lines_after, timeout, context=context, judge=judge)
+    options = Options(limit_s=timeout, context=context, judge=judge)
     asked = DatasetRequest(
         project, tests, name=name, doctests=doctests, python=python, options=options, environment=parse_variables(env),
         json_file=json_file, assume_yes=assume_yes,
@@ -185,10 +141,8 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
 
 def _recheck_tasks(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
     """What the report counts: the stored tasks, judged once more as answers are."""
-    with Bars() as bars:
-        checked = service.recheck_stored_tasks(
-            ctx, stored, lambda done, total: bars.show("judging once more", done, total, f"{done} of {total}")
-        )
+    with JobBar() as bar:
+        checked = service.recheck_stored_tasks(ctx, stored, bar.report)
     for ids, what in (
         (checked.originals_failed, "do not pass with their own solution"),
         (checked.trivial_passed, "pass with a body without content"),
@@ -223,13 +177,15 @@ def _run_from_code(
     environment: Mapping[str, str | None],
 ) -> FinishedDataset:
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
+    warning = (
+        f"runs the project's own code in {project.root}, with your rights and outside the sandbox: "
+        f"{', then '.join(map(shlex.join, commands))}"
+    )
     try:
-        with (
-            foreground.treat_sigterm_as_interrupt(),
-            set_variables(environment),
-            FromCodeProgress(str(project.root), record.N_RUNS * len(commands) * options.limit_s) as progress,
-        ):
-            return service.build_dataset(ctx, sandbox, project, commands, options, progress, environment)
+        with foreground.treat_sigterm_as_interrupt(), set_variables(environment), JobBar() as bar:
+            return service.build_dataset(
+                ctx, sandbox, project, commands, options, environment, lambda: bar.note(warning), bar.report
+            )
     except KeyboardInterrupt:
         raise BasslineError("stopped; the same command resumes") from None
     except SandboxFaultError as error:
@@ -252,74 +208,22 @@ def _report_test_end(finished: FinishedDataset) -> None:
         echo(f"not read: {name}, in the folder of recorded calls, {reason}", err=True)
 
 
-def describe_judge(source: dict[str, Any]) -> str:
-    """What judges a task, in a few words."""
-    if source.get("judge") == "tests":
-        return format_count(source["tests"], "test")
-    near = source.get("nearby_cases", 0)
-    return format_count(source["cases"] - near, "recorded call") + (f" and {near} near them" if near else "")
-
-
 def _show(finished: FinishedDataset, stored: list[Dataset], json_file: str | None) -> None:
     console = common.choose_console(json_file)
-    rows: list[dict[str, Any]] = finished.result.completion
-    coverage = finished.compute_coverage()
-    if rows:
-        _print_tasks(console, rows)
+    coverage, project, suite = finished.compute_coverage(), finished.project, finished.suite
     if coverage.left_out:
-        _print_left_out(console, coverage)
-    _print_files_not_used(console, finished.project)
-    _print_totals(console, rows, coverage)
-    _print_refused_tests(console, finished.suite)
-    for dataset in stored:
-        console.print(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
-
-
-def _print_tasks(console: Console, rows: list[dict[str, Any]]) -> None:
-    tasks = []
-    for row in rows:
-        source = row["source"]
-        position = f"{source['file']}:{source['line']}"
-        score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
-        reasons = ", ".join(name for name in ("weak", "unstated") if source[name])
-        tasks.append((row["task_id"], position, describe_judge(source), score, reasons))
-    console.print(common.build_table(("task", "place", "judged by", "mutation score", ""), tasks))
-
-
-def _print_left_out(console: Console, coverage: Coverage) -> None:
-    seen = coverage.functions_seen
-    console.print(f"\nleft out: {seen - coverage.tasks} of {seen} functions, by reason")
-    left_out = [(str(each.functions), each.reason, each.unlock) for each in coverage.left_out]
-    console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
-    console.print("--json names them, and so does the page of the dataset")
-
-
-def _print_files_not_used(console: Console, project: Project) -> None:
+        console.print(
+            f"\nleft out: {coverage.functions_seen - coverage.tasks} of {coverage.functions_seen} functions, by reason"
+        )
+        left_out = [(str(each.functions), each.reason, each.unlock) for each in coverage.left_out]
+        console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
+        console.print("--json names them, and so does the page of the dataset")
     for path, reason in project.unread.items():
         console.print(f"not read: {path}: {reason}")
     for reason in dict.fromkeys(project.skipped.values()):
         paths = [path for path, why in project.skipped.items() if why == reason]
         console.print(f"skipped, {reason}: {join_first(paths, _SHOWN_PATHS)}")
-
-
-def _print_totals(console: Console, rows: list[dict[str, Any]], coverage: Coverage) -> None:
-    weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
-    by_tests = sum(row["source"].get("judge") == "tests" for row in rows)
-    console.print(
-        f"\n{format_count(len(rows), 'task')}: {len(rows) - by_tests} judged by recorded calls, {by_tests} by "
-        "the project's "
-        f"own tests; {weak_tasks} with a weak test (it misses a mutant, or has few calls)"
-    )
-    console.print(
-        f"{100 * coverage.covered_share:.0f} % of the {format_count(coverage.functions_called, 'function')} that the "
-        f"tests call became tasks, with {100 * coverage.lines_share:.0f} % of their lines; "
-        f"the project has {coverage.functions_seen} in all"
-    )
-    if rows:
-        console.print(_describe_stated_share(rows))
-
-
-def _print_refused_tests(console: Console, suite: ProjectSuite) -> None:
+    _print_totals(console, [row["source"] for row in finished.result.completion], coverage)
     if suite.refused:
         console.print(f"the project's own tests judge no task: {suite.refused}")
     elif suite.failures:
@@ -327,13 +231,21 @@ def _print_refused_tests(console: Console, suite: ProjectSuite) -> None:
         for test, text in list(suite.failures.items())[:_SHOWN_FAILURES]:
             last_line = text.strip().rpartition("\n")[2]
             console.print(f"    {test}: {last_line[:160]}")
+    for dataset in stored:
+        console.print(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
 
 
-def _describe_stated_share(rows: list[dict[str, Any]]) -> str:
-    sources = [row["source"] for row in rows]
+def _print_totals(console: Console, sources: list[dict[str, Any]], coverage: Coverage) -> None:
+    weak = sum(bool(source["weak"]) for source in sources)
     unstated = sum(bool(source["unstated"]) for source in sources)
-    text = f"the prompts state {100 * service.compute_stated_share(sources):.0f} % of what the tests judge"
-    if unstated == 0:
-        return text
-    asks, them = ("1 task asks", "it") if unstated == 1 else (f"{unstated} tasks ask", "them")
-    return f"{text}; {asks} for more: runs leave {them} out, as they do weak ones"
+    by_tests = sum(source.get("judge") == "tests" for source in sources)
+    console.print(
+        f"\n{format_count(len(sources), 'task')}: {len(sources) - by_tests} judged by recorded calls, {by_tests} by "
+        f"the project's own tests; runs leave out {weak} with a weak test (it misses a mutant, or has few calls) and "
+        f"{unstated} whose tests ask for more than their prompt states"
+    )
+    console.print(
+        f"{100 * coverage.covered_share:.0f} % of the {format_count(coverage.functions_called, 'function')} that the "
+        f"tests call became tasks, with {100 * coverage.lines_share:.0f} % of their lines; "
+        f"the project has {coverage.functions_seen} in all"
+    )

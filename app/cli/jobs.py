@@ -17,9 +17,6 @@ from app.core.context import Context
 from app.core.db.references import find_id_range
 from app.core.errors import BadInputError
 from app.core.states import BackgroundJobState
-from app.core.terminal import echo
-
-id_argument = click.argument("reference", metavar="ID")
 
 
 @click.group()
@@ -33,7 +30,7 @@ def jobs() -> None:
 
 @jobs.command("list")
 @click.option("--state", type=common.SuggestingChoice(list(BackgroundJobState)), help="only jobs in this state")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@common.limit_option
 @common.json_option
 def list_(state: str | None, limit: int, json_file: str | None) -> None:
     """Jobs, the latest first. Ended ones are kept for 30 days.
@@ -49,7 +46,7 @@ def list_(state: str | None, limit: int, json_file: str | None) -> None:
 
 
 @jobs.command()
-@id_argument
+@click.argument("reference", metavar="ID")
 @common.json_option
 def show(reference: str, json_file: str | None) -> None:
     """A job in full (id, or its beginning).
@@ -68,34 +65,14 @@ def show(reference: str, json_file: str | None) -> None:
     )
 
 
-@jobs.command()
-@id_argument
-def cancel(reference: str) -> None:
-    """End a job after its step. What an import has stored is removed.
+def _make_action(change: Callable[[Context, uuid.UUID], None], done: str) -> Callable[[Context, str], str]:
+    def act(ctx: Context, reference: str) -> str:
+        with ctx.database.read() as session:
+            job_id = _find_id(session, reference)
+        change(ctx, job_id)
+        return done
 
-    Example:
-        bassline jobs cancel 01a1fde0
-    """
-    _change(reference, background.cancel, "cancelled")
-
-
-@jobs.command()
-@id_argument
-def retry(reference: str) -> None:
-    """Queue a failed or cancelled job again. It resumes where it stopped.
-
-    Example:
-        bassline jobs retry 01a1fde0
-    """
-    _change(reference, background.retry, "queued again: a worker of `bassline serve` or of the stack does it")
-
-
-def _change(reference: str, change: Callable[[Context, uuid.UUID], None], message: str) -> None:
-    ctx = common.open_context()
-    with ctx.database.read() as session:
-        job_id = _find_id(session, reference)
-    change(ctx, job_id)
-    echo(message)
+    return act
 
 
 def _find_id(session: Session, reference: str) -> uuid.UUID:
@@ -106,3 +83,13 @@ def _find_id(session: Session, reference: str) -> uuid.UUID:
             f"{len(ids)} jobs have an id that begins with {reference!r}: see `bassline jobs list`", "ID"
         )
     return ids[0]
+
+
+common.add_row_command(
+    jobs, "cancel", "End a job after its step. What an import has stored is removed.", "01a1fde0",
+    _make_action(background.cancel, "cancelled"),
+)  # fmt: skip
+common.add_row_command(
+    jobs, "retry", "Queue a failed or cancelled job again. It resumes where it stopped.", "01a1fde0",
+    _make_action(background.retry, "queued again: a worker of `bassline serve` or of the stack does it"),
+)  # fmt: skip

@@ -6,7 +6,8 @@ import click
 from rich.table import Table
 
 from app.cli import common
-from app.cli.run_and_study import archived_option
+from app.cli.options import add_spec_options
+from app.leaderboard.api import BoardQuery
 from app.leaderboard.columns import COLUMNS, Column, make_board_row
 from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import LeaderboardRow, rank_runs
@@ -14,12 +15,7 @@ from app.runs.documents import to_plain_json
 
 
 @click.command()
-@click.option(
-    "--budget", type=float, callback=common.check_positive, help="seconds; default: each run at its own budget"
-)
-@click.option("--dataset", help="only runs over this dataset")
-@click.option("--target", help="only runs of this model")
-@archived_option
+@add_spec_options(BoardQuery, "budget", "dataset", "target", "archived", budget={"callback": common.check_positive})
 @common.json_option
 def leaderboard(
     budget: float | None, dataset: str | None, target: str | None, json_file: str | None, archived: bool

@@ -5,6 +5,7 @@ The rows say the same whether this process or the server that has the database d
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +13,11 @@ from dataclasses import dataclass, field
 from sqlalchemy.orm import Session
 
 from app.cli.common import format_number
-from app.cli.handover import ServerWatch
 from app.cli.progress import Bars, format_time_left
 from app.core.context import Context
+from app.core.errors import UnavailableError
 from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
+from app.jobs.database_lock import DatabaseLock
 from app.runs.quiet import describe_quiet_wait
 from app.runs.repository import compute_progress, get_run
 from app.runs.status import describe_run_status
@@ -23,8 +25,8 @@ from app.studies import progress as study_progress
 from app.studies.models import Study, StudyArm
 from app.studies.repository import get_study
 from app.web.ui.units import format_count
+from app.workers import service as workers
 from app.workers.models import Worker
-from app.workers.service import find_alive_workers
 
 BEAT_S = 0.5  # between two looks at the database
 
@@ -52,6 +54,25 @@ class Snapshot:
 ReadSnapshot = Callable[[Session, Sequence[Worker]], Snapshot]
 
 
+class ServerWatch:
+    """Detects that the server is gone. `noun` is what it ran, `cancel_command` cancels it."""
+
+    def __init__(self, ctx: Context, noun: str, cancel_command: str) -> None:
+        self._lock = DatabaseLock(ctx.database.file, "")
+        self._noun, self._cancel_command = noun, cancel_command
+        self._last_alive = time.monotonic()
+
+    def check(self, alive: Sequence[Worker]) -> None:
+        """Call it repeatedly with the workers that are alive. Raises UnavailableError once the server is gone."""
+        if alive:
+            self._last_alive = time.monotonic()
+        if time.monotonic() - self._last_alive > workers.ALIVE_S or not self._lock.owner():
+            raise UnavailableError(
+                f"`bassline serve` has stopped: the {self._noun} continues when it starts again, or "
+                f"`{self._cancel_command}` cancels it"
+            )
+
+
 def follow_run(ctx: Context, run_id: uuid.UUID, watch: ServerWatch | None) -> None:
     """Follows a run. KeyboardInterrupt passes through; `watch` raises once the server is gone."""
     _follow(ctx, f"run {run_id}", lambda session, alive: _read_run(ctx, session, run_id, alive), watch)
@@ -69,7 +90,7 @@ def _follow(ctx: Context, title: str, read: ReadSnapshot, watch: ServerWatch | N
             bars.note(title)
         while True:
             with ctx.database.read() as session:
-                alive = find_alive_workers(session)
+                alive = workers.find_alive_workers(session)
                 now = read(session, alive)
             if bars.on_terminal:
                 _show_bars(bars, now)

@@ -165,7 +165,3 @@ def _log_to_stderr() -> None:
     from app.core.settings import load_settings  # noqa: PLC0415
 
     observability.configure(load_settings())
-
-
-if __name__ == "__main__":
-    main()

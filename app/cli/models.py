@@ -8,7 +8,7 @@ from rich.text import Text
 from app.cli import common
 from app.core.context import make_context
 from app.core.terminal import echo, escape_control, open_stderr
-from app.language_models import cached, deletion, service
+from app.language_models import cached, service
 from app.web.ui.units import UNKNOWN
 from decoding.models.progress import format_bytes
 
@@ -100,7 +100,7 @@ def delete(ref: str, json_file: str | None) -> None:
     Example:
         bassline models delete qwen2.5-coder-0.5b
     """
-    deleted = deletion.delete_model(common.open_context(), ref)
+    deleted = cached.delete_model(common.open_context(), ref)
     common.write_json(json_file, deleted.model_dump())
     if json_file != "-":
         echo(f"deleted {deleted.ref}: {format_bytes(deleted.bytes)} are free again; {deleted.describe()}")

@@ -136,17 +136,12 @@ class QuietChoice:
         """How long to wait in all, None for not at all. A limit alone asks for waiting.
 
         Without options: `stored_s` (from a file or an earlier command), else QUIET_LIMIT_S if `default`; None means
-        yes on a terminal. Raises BadInputError.
+        yes on a terminal.
         """
-        if self.limit_s is not None and self.wait is False:
-            raise BadInputError("--quiet-limit is for --wait-for-quiet: leave one of them out", "quiet_limit_s")
-        if self.limit_s is not None:
-            return self.limit_s
-        if self.wait is None and stored_s is None:
-            return QUIET_LIMIT_S if (sys.stderr.isatty() if default is None else default) else None
-        if self.wait is False:
-            return None
-        return QUIET_LIMIT_S if stored_s is None else stored_s
+        wait = self.wait
+        if wait is None:
+            wait = stored_s is not None or (sys.stderr.isatty() if default is None else default)
+        return self.limit_s or ((stored_s or QUIET_LIMIT_S) if wait else None)
 
 
 def add_quiet_options(command: C) -> C:

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from app.core.terminal import escape_control, open_stderr
 
 PACE_S = 600.0  # estimates use the pace of the last ten minutes
+LINE_EVERY_S = 10.0
 
 
 class Bars:
@@ -51,34 +52,29 @@ class Bars:
         )
 
 
-class PartsBar(Bars):
-    """One bar that shows the parts of the work in turn; without a terminal, a line every `every_s` seconds."""
+class JobBar(Bars):
+    """One bar that shows the parts of a job in turn; without a terminal, a line every LINE_EVERY_S seconds."""
 
-    def __init__(self, every_s: float) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._every_s, self._printed = every_s, time.monotonic()
+        self._printed = time.monotonic()
         self._part = ""
         self._bar = self._bars.add_task("preparing", total=None, facts="")
 
-    def begin(self, part: str, done: float, total: float) -> None:
-        """The next part begins; `done` of `total` were finished before."""
-        self._part = part
-        self._bars.reset(self._bar, description=part, total=total, facts="")
-        self._bars.update(self._bar, completed=done)
-
-    def advance_to(self, part: str, done: float, total: float) -> str:
-        """`done` of the part is finished. Returns the time left at its pace, in words."""
+    def report(self, done: float, total: float, message: str) -> None:
+        """`done` of `total` is finished, 0 if unknown. `message` says of what, and after a colon what else to show."""
+        part, _, facts = message.partition(": ")
         if part != self._part:
-            self.begin(part, done, total)
-        self._bars.update(self._bar, completed=min(done, total))
-        return format_time_left(self._bars.tasks[self._bar].time_remaining)
-
-    def tell(self, facts: str) -> None:
-        """Shows facts about the part."""
-        self._bars.update(self._bar, facts=escape_control(facts))
-        if not self.on_terminal and time.monotonic() - self._printed >= self._every_s:
+            self._part = part
+            self._bars.reset(self._bar, description=part, total=total, completed=int(done), facts="")
+        self._bars.update(self._bar, completed=min(done, total), total=total)
+        left = format_time_left(self._bars.tasks[self._bar].time_remaining)
+        counts = [f"{done:,.0f} of {total:,.0f}", left] if total else []
+        text = ", ".join(filter(None, [*counts[:1], facts, *counts[1:]]))
+        self._bars.update(self._bar, facts=escape_control(text))
+        if not self.on_terminal and time.monotonic() - self._printed >= LINE_EVERY_S:
             self._printed = time.monotonic()
-            self.note(f"{self._part}: {facts}")
+            self.note(f"{part}: {text}")
 
 
 def format_time_left(remaining_s: float | None) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import click
 from sqlalchemy.orm import Session
 
-from app.annotations.models import Annotatable
 from app.annotations.schemas import LONGEST_NOTE, AnnotationChanges, ArchivedQuery, name_in_list
 from app.cli import common
 from app.cli.options import add_spec_options
@@ -23,19 +22,6 @@ from app.web.http.schemas import parse_spec
 
 R = TypeVar("R")
 archived_option = add_spec_options(ArchivedQuery, "archived")
-
-
-class Service(Protocol):
-    """The use cases of the commands: the module app.runs.service or app.studies.service."""
-
-    def annotate(self, ctx: Context, row_id: uuid.UUID, changes: AnnotationChanges, /) -> None:
-        """Changes the note, or archives."""
-
-    def cancel(self, ctx: Context, row_id: uuid.UUID, /) -> None:
-        """Ends it; its finished samples are kept."""
-
-    def delete(self, ctx: Context, row_id: uuid.UUID, /) -> None:
-        """Removes it."""
 
 
 def print_rows(
@@ -59,69 +45,52 @@ def open_and_find_row(find: Callable[[Session, str], R], reference: str) -> tupl
 
 
 def add_commands(
-    group: click.Group, what: str, find: Callable[[Session, str], Named], service: Service, along: str = ""
+    group: click.Group,
+    what: str,
+    find: Callable[[Session, str], Named],
+    cancel: Callable[[Context, uuid.UUID], None],
+    delete: Callable[[Context, uuid.UUID], None],
+    annotate: Callable[[Context, uuid.UUID, AnnotationChanges], None],
+    along: str = "",
 ) -> None:
     """Adds `cancel`, `delete`, `note`, `archive` and `unarchive` to a group.
 
     `what` is "run" or "study", `find` finds one by the user's text, and `along` says what is archived
     and deleted with it.
     """
-    start = f"bassline {group.name}"
-    reference_argument = click.argument("reference", metavar="ID")
+
+    def make_action(change: Callable[[Context, uuid.UUID], None], done: str) -> Callable[[Context, str], str]:
+        def act(ctx: Context, reference: str) -> str:
+            with ctx.database.read() as session:
+                found = find(session, reference)
+            change(ctx, found.id)
+            return f"{done} {found.name}"
+
+        return act
+
+    def archive(ctx: Context, row_id: uuid.UUID) -> None:
+        annotate(ctx, row_id, AnnotationChanges(archived=True))
+
+    def unarchive(ctx: Context, row_id: uuid.UUID) -> None:
+        annotate(ctx, row_id, AnnotationChanges(archived=False))
+
+    for name, sentence, change, done in (
+        ("cancel", f"Stop a {what} in another process; finished samples are kept.", cancel, "cancelled"),
+        ("delete", f"Remove an ended {what}{along or ' with its samples'}.", delete, "deleted"),
+        ("archive", f"Leave a {what}{along} out of lists and the first page.", archive, "archived"),
+        ("unarchive", f"Return an archived {what}{along} to lists.", unarchive, "brought back"),
+    ):
+        common.add_row_command(group, name, sentence, "demo", make_action(change, done))
 
     @group.command(
-        help=_format_help(
-            f"Stop a {what} that another process works on; finished samples are kept.", f"{start} cancel demo"
-        )
+        help=f"Write a note on a {what}, replacing the present one; - reads it from standard input, '' removes it.\n\n"
+        f"Example:\n    bassline {group.name} note demo 'first run with the new drafter'"
     )
-    @reference_argument
-    def cancel(reference: str) -> None:
-        ctx, found = open_and_find_row(find, reference)
-        service.cancel(ctx, found.id)
-        echo(f"cancelled {found.name}")
-
-    @group.command(
-        help=_format_help(f"Remove an ended {what}{along or ' with its samples'}.", f"{start} delete 01a1fde0"),
-    )
-    @reference_argument
-    def delete(reference: str) -> None:
-        ctx, found = open_and_find_row(find, reference)
-        service.delete(ctx, found.id)
-        echo(f"deleted {found.name}")
-
-    def apply_changes(reference: str, changes: AnnotationChanges) -> Named:
-        """The row after the change."""
-        ctx, found = open_and_find_row(find, reference)
-        service.annotate(ctx, found.id, changes)
-        with ctx.database.read() as session:
-            return find(session, str(found.id))
-
-    @group.command(
-        help=_format_help(
-            f"Write a note on a {what}, replacing the present one; - reads it from standard input, '' removes it.",
-            f"{start} note demo 'first run with the new drafter'",
-        )
-    )
-    @reference_argument
+    @click.argument("reference", metavar="ID")
     @click.argument("text", metavar="TEXT")
     def note(reference: str, text: str) -> None:
         given = sys.stdin.read(LONGEST_NOTE + 2) if text == "-" else text
-        found = apply_changes(reference, parse_spec(AnnotationChanges, {"note": given}))
-        assert isinstance(found, Annotatable)
-        echo(f"{'noted on' if found.note else 'removed the note of'} {found.name}")
-
-    @group.command(
-        help=_format_help(f"Leave a {what}{along} out of lists and the first page.", f"{start} archive demo")
-    )
-    @reference_argument
-    def archive(reference: str) -> None:
-        echo(f"archived {apply_changes(reference, AnnotationChanges(archived=True)).name}")
-
-    @group.command(help=_format_help(f"Return an archived {what}{along} to lists.", f"{start} unarchive demo"))
-    @reference_argument
-    def unarchive(reference: str) -> None:
-        echo(f"brought back {apply_changes(reference, AnnotationChanges(archived=False)).name}")
-
-
-def _format_help(sentence: str, example: str) -> str:
-    return f"{sentence}\n\nExample:\n    {example}"
+        changes = parse_spec(AnnotationChanges, {"note": given})
+        ctx, found = open_and_find_row(find, reference)
+        annotate(ctx, found.id, changes)
+        echo(f"{'noted on' if changes.note else 'removed the note of'} {found.name}")

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from app.cli import common, foreground
 from app.cli.options import add_spec_options, parse_options
-from app.cli.report import print_run_tables
+from app.cli.report import print_run
 from app.cli.run_and_study import add_commands, archived_option, open_and_find_row, print_rows
 from app.comparison import run_file
 from app.comparison.documents import ComparisonDocument
@@ -27,7 +27,6 @@ from app.core.states import RunState
 from app.runs import import_samples, repository, service
 from app.runs.documents import dump_run
 from app.runs.export_samples import export_chunks
-from app.runs.failed_samples import count_failed_samples
 from app.runs.schemas import ImportSpec
 from app.web.ui.units import format_percent
 from evaluation.decisions import MARGIN
@@ -50,7 +49,7 @@ def runs() -> None:
 @click.option("--target", help="only runs of this model")
 @click.option("--dataset", help="only runs over this dataset")
 @archived_option
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@common.limit_option
 @common.json_option
 def list_(state: str | None, limit: int, json_file: str | None, archived: bool, **filters: Any) -> None:
     """Runs, newest first; archived ones only with --archived.
@@ -83,10 +82,7 @@ def show(run: str, json_file: str | None) -> None:
         bassline runs show demo --json -
     """
     ctx, found = open_and_find_row(repository.find_run, run)
-    with ctx.database.read() as session:
-        counts, failed = repository.compute_progress(session, found), count_failed_samples(session, [found.id])
-    common.write_json(json_file, dump_run(found))
-    print_run_tables(common.choose_console(json_file), found, counts, failed)
+    print_run(ctx, found.id, json_file)
 
 
 @runs.command()
@@ -94,9 +90,7 @@ def show(run: str, json_file: str | None) -> None:
 @click.option(
     "--format", "form", type=common.SuggestingChoice((*FORMATS, run_file.FORMAT)), default="samples", show_default=True
 )
-@click.option(
-    "--output", metavar="FILE", default="-", show_default=True, callback=common.check_writable, help="- for stdout"
-)
+@common.output_option
 def export(run: str, form: str, output: str) -> None:
     """The samples of a run, one line each; as `run`, the data that `runs compare` needs, without texts.
 
@@ -214,7 +208,7 @@ def compare(
         _require_not_worse(found, has_margin=margin is not None)
 
 
-add_commands(runs, "run", repository.find_run, service)
+add_commands(runs, "run", repository.find_run, service.cancel, service.delete, service.annotate)
 
 
 class WorseError(BasslineError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,25 +19,6 @@ from evaluation.formats import registry
 from evaluation.formats.base import LeftOutError, RecordError
 
 ENTRY_POINT = "bassline_loaded"
-
-
-def judge_by_cases(language: str, task_text: str, program: str, json_file: str | None) -> None:
-    """Prints the verdict, or writes it as JSON; exit 1 unless the program passes. Raises BadInputError for a task that
-    cannot be used, UnavailableError without toolchain or sandbox."""
-    from evaluation.grading import Grader  # noqa: PLC0415
-
-    task = _build_task(language, task_text)
-    toolchain = require_toolchain(language)
-    verdict = Grader(detect_sandbox(load_settings().packages, "so nothing can be run")).judge(program, task)
-    facts = {"language": language, "toolchain": toolchain, "passed": verdict.passed, "cases": len(task.cases)}
-    common.write_json(json_file, {**facts, **asdict(verdict)})
-    if json_file != "-":
-        echo(
-            f"{verdict.status} in {verdict.wall_s:.2f} s ({verdict.cpu_s:.2f} s CPU), {toolchain}, {verdict.isolation}"
-        )
-    if not verdict.passed:
-        case = f" at {verdict.failing_assert}" if verdict.failing_assert else ""
-        raise BasslineError(f"the program ended as {verdict.status}{case}: {verdict.detail}")
 
 
 def _build_task(language: str, text: str) -> Task:
@@ -108,29 +90,28 @@ def run(
         bassline sandbox run candidate.py --json -
         bassline sandbox run --language javascript --task task.json --program answer.js --json -
     """
+    facts: dict[str, Any]
     if language is not None:
         if file is not None or task_file is None or program_file is None:
             raise BadInputError("--language judges a program by cases: give --task FILE and --program FILE", "language")
-        judge_by_cases(language, common.read_text(task_file), common.read_text(program_file), json_file)
+        task, program = _build_task(language, common.read_text(task_file)), common.read_text(program_file)
+        facts = {"language": language, "toolchain": require_toolchain(language), "cases": len(task.cases)}
     elif file is None or task_file or program_file:
         raise BadInputError("give the FILE of a Python program, or --language, --task and --program", "file")
     else:
-        _run_python(file, json_file)
-
-
-def _run_python(file: str, json_file: str | None) -> None:
+        # The grader judges functions, so an empty function is appended: loading the file is the test.
+        task = Task("file", "", ENTRY_POINT, "def check(candidate):\n    candidate()\n", "")
+        program = f"{common.read_text(file)}\n\ndef {ENTRY_POINT}():\n    return None\n"
+        facts = {"language": PYTHON}
     from evaluation.grading import Grader  # noqa: PLC0415
 
-    source = common.read_text(file)
-    found = detect_sandbox(load_settings().packages, "so nothing can be run")
-    # The grader judges functions, so an empty function is appended: loading the file is the test.
-    task = Task("file", "", ENTRY_POINT, "def check(candidate):\n    candidate()\n", "")
-    verdict = Grader(found).judge(f"{source}\n\ndef {ENTRY_POINT}():\n    return None\n", task)
-    common.write_json(json_file, asdict(verdict) | {"language": PYTHON, "passed": verdict.passed})
+    verdict = Grader(detect_sandbox(load_settings().packages, "so nothing can be run")).judge(program, task)
+    common.write_json(json_file, facts | asdict(verdict) | {"passed": verdict.passed})
     if json_file != "-":
-        status = "done" if verdict.passed else verdict.status
+        status = "done" if verdict.passed and language is None else verdict.status
         echo(f"{status} in {verdict.wall_s:.2f} s ({verdict.cpu_s:.2f} s CPU), tier {verdict.isolation}")
     if not verdict.passed:
-        if json_file != "-":
-            echo(verdict.traceback or verdict.detail, err=True)
-        raise BasslineError(f"{file} ended as {verdict.status}")
+        if json_file != "-" and verdict.traceback:
+            echo(verdict.traceback, err=True)
+        case = f" at {verdict.failing_assert}" if verdict.failing_assert else ""
+        raise BasslineError(f"the program ended as {verdict.status}{case}: {verdict.detail}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.cli import common, foreground, study_report
+from app.cli import common, foreground, report
 from app.cli.options import QuietChoice, add_given_options, add_quiet_options, name_option_in_errors, parse_options
 from app.cli.run_and_study import add_commands, archived_option, open_and_find_row, print_rows
 from app.cli.study_engines import SHARED_OPTIONS, engines
@@ -89,11 +89,11 @@ def run(
         # The file may change later, so the stored command contains its content.
         study_id = site.submit_study(spec, command="" if file else common.format_typed_command())
         site.wait_for_study(study_id)
-    study_report.report_end(ctx, study_id, json_file, margin / 100)
+    report.report_study(ctx, study_id, json_file, margin / 100)
 
 
 @study.command("list")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@common.limit_option
 @archived_option
 @common.json_option
 def list_(limit: int, json_file: str | None, archived: bool) -> None:
@@ -134,7 +134,7 @@ def show(reference: str, budget: float | None, margin: float, json_file: str | N
         bassline study show nightly --margin 10
     """
     ctx, found = open_and_find_row(repository.find_study, reference)
-    study_report.print_study(study_report.build_study_document(ctx, found.id, budget, margin / 100), json_file)
+    report.print_study(report.build_study_document(ctx, found.id, budget, margin / 100), json_file)
 
 
 @study.command()
@@ -154,21 +154,13 @@ def resume(reference: str, json_file: str | None, quiet: QuietChoice) -> None:
         service.resume(ctx, found.id, **site.options)
         service.set_quiet_limit(ctx, found.id, limit_s)
         site.wait_for_study(found.id)
-    study_report.report_end(ctx, found.id, json_file)
+    report.report_study(ctx, found.id, json_file)
 
 
 @study.command("export")
 @click.argument("reference", metavar="ID")
 @click.option("--format", "form", type=common.SuggestingChoice(export.FORMATS), default="json", show_default=True)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default="-",
-    show_default=True,
-    callback=common.check_writable,
-    help="- for stdout",
-)
+@common.output_option
 def export_(reference: str, form: str, output: str) -> None:
     """A study as JSON, CSV (every arm at every budget), Markdown (a report), or archive (all samples, for `load`).
 
@@ -208,7 +200,15 @@ def load(file: Path | None) -> None:
 
 
 study.add_command(engines)
-add_commands(study, "study", repository.find_study, service, " with the runs of its arms")
+add_commands(
+    study,
+    "study",
+    repository.find_study,
+    service.cancel,
+    service.delete,
+    service.annotate,
+    " with the runs of its arms",
+)
 
 
 def _build_spec(file: Path | None, preset: str | None, given: dict[str, Any], quiet: QuietChoice) -> StudySpec:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from app.cli import common, foreground, study_report
+from app.cli import common, foreground, report
 from app.cli.options import CommaSeparated, QuietChoice, add_given_options, add_quiet_options, parse_options
 from app.core.context import Context
 from app.core.errors import BadInputError, ConflictError
@@ -100,7 +100,7 @@ def engines(
     for target, command, facts in found.servers:
         ctx.servers.declare(target, command, facts)
     study_id = _run_or_resume(ctx, spec, found, resumed)
-    study_report.report_end(ctx, study_id, json_file)
+    report.report_study(ctx, study_id, json_file)
 
 
 def _cross_options(

@@ -12,7 +12,7 @@ from werkzeug.datastructures import FileStorage
 
 from app.core.db.storable import InputText
 from app.core.states import DatasetKind, Scope
-from app.datasets import deletion, repository, service
+from app.datasets import repository, service
 from app.web.http.operations import declare_operation
 from app.web.http.paging import DIGITS, PageQuery, split_rows
 from app.web.http.request_context import get_context, get_session
@@ -133,4 +133,4 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
 @declare_operation({204: None}, problems=(409,))
 def delete(dataset_id: uuid.UUID) -> None:
     """Deletes a dataset that no run and no study uses, with the project's files that only it needs."""
-    deletion.delete_dataset(get_context(), dataset_id)
+    service.delete_dataset(get_context(), dataset_id)

@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from app.background.handlers import Handler, JobAttempt, OnProgress
 from app.background.jobs import open_job
@@ -22,37 +20,13 @@ from app.core.states import PASSED, SANDBOX_ERROR
 from app.datasets import repository
 from app.datasets.models import DatasetCheck
 from app.datasets.service import to_evaluation_task
+from evaluation.datasets import Task
 from evaluation.verdicts import Status, Verdict
 
 KIND = "check_dataset"
 STEP_S = 2.0  # results are stored this often; a killed worker loses no more
 RETRY_S = 0.5
 MAX_FAULT_CHARACTERS = 300  # characters that are kept of what went wrong
-
-
-@dataclass
-class CheckProgress:
-    """The solutions judged so far, by number, and their results.
-
-    `failed` has status and fault of those that failed, by task. `faults` counts those on which the sandbox failed,
-    which says nothing about the dataset.
-    """
-
-    judged: set[int] = field(default_factory=set)
-    failed: dict[str, list[str]] = field(default_factory=dict)
-    faults: int = 0
-
-    @classmethod
-    def from_cursor(cls, cursor: dict[str, Any]) -> Self:
-        """What earlier steps have stored."""
-        judged = {*range(cursor.get("next", 0)), *cursor.get("after", ())}
-        return cls(judged, dict(cursor.get("failed", {})), cursor.get("faults", 0))
-
-    def to_cursor(self) -> dict[str, Any]:
-        """As JSON: all before `next` and those in `after` are judged."""
-        first = next(number for number in range(len(self.judged) + 1) if number not in self.judged)
-        after = sorted(n for n in self.judged if n > first)
-        return {"next": first, "after": after, "failed": self.failed, "faults": self.faults}
 
 
 class CheckDataset(Handler):
@@ -68,32 +42,35 @@ class CheckDataset(Handler):
             tasks = [
                 to_evaluation_task(t) for t in repository.get_dataset(session, dataset_id).tasks if t.canonical_solution
             ]
-        progress = CheckProgress.from_cursor(attempt.cursor)
-        left = [(number, task) for number, task in enumerate(tasks) if number not in progress.judged]
-        programs = [(task.build_program(task.canonical_solution), task) for _, task in left]
+        # Status and fault by task; [] where the solution passes.
+        judged: dict[str, list[str]] = attempt.cursor.setdefault("judged", {})
+        left = [task for task in tasks if task.task_id not in judged]
+        programs = [(task.build_program(task.canonical_solution), task) for task in left]
+        if left:
+            job.message = _describe_next(left[0])
         for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
-            number, task = left[position]
-            progress.judged.add(number)
-            if verdict.status != PASSED:
-                progress.failed[task.task_id] = [verdict.status, _describe_fault(verdict)]
-                progress.faults += verdict.status == SANDBOX_ERROR
-            attempt.report(len(progress.judged), len(tasks), job.message)
-            if (attempt.seconds_since_save >= STEP_S and len(progress.judged) < len(tasks)) or ctx.stopping.is_set():
-                attempt.cursor = progress.to_cursor()
-                job.message = f"the next one is {tasks[min(attempt.cursor['next'], len(tasks) - 1)].task_id}"
+            passed = verdict.status == PASSED
+            judged[left[position].task_id] = [] if passed else [verdict.status, _describe_fault(verdict)]
+            attempt.report(len(judged), len(tasks), job.message)
+            if (attempt.seconds_since_save >= STEP_S and len(judged) < len(tasks)) or ctx.stopping.is_set():
+                job.message = _describe_next(next((task for task in left if task.task_id not in judged), left[-1]))
                 attempt.save()
-        failed = [task.task_id for task in tasks if task.task_id in progress.failed]
-        if not progress.faults:
-            check = DatasetCheck(dataset_id=dataset_id, sandbox=grader.sandbox, failed=failed)
+        faults = {task.task_id: judged[task.task_id] for task in tasks if judged[task.task_id]}
+        if not any(status == SANDBOX_ERROR for status, _ in faults.values()):  # which says nothing about the dataset
+            check = DatasetCheck(dataset_id=dataset_id, sandbox=grader.sandbox, failed=list(faults))
             attempt.on_finish = lambda session: session.add(check)
-        return {"failed": failed, "faults": {task_id: progress.failed[task_id] for task_id in failed}}
+        return {"failed": list(faults), "faults": faults}
 
     def describe_loss(self, job: BackgroundJob) -> str:
         """How far it came, and with which solution its workers were lost."""
         return (
-            f"checked the canonical solutions of {job.subject}: {job.done} of {job.total} are checked, {job.message}, "
-            "which runs may leave out"
+            f"checked the canonical solutions of {job.subject}: {job.done} of {job.total} are checked, "
+            f"{job.message.rpartition(': ')[2]}, which runs may leave out"
         )
+
+
+def _describe_next(task: Task) -> str:
+    return f"canonical solutions: the next one is {task.task_id}"
 
 
 def _describe_fault(verdict: Verdict) -> str:
@@ -103,12 +80,12 @@ def _describe_fault(verdict: Verdict) -> str:
 
 
 def check_solutions(
-    ctx: Context, dataset_id: uuid.UUID, on_judged: Callable[[int, int], object] = lambda *_: None
+    ctx: Context, dataset_id: uuid.UUID, on_progress: OnProgress = lambda *_: None
 ) -> dict[str, list[str]]:
     """As `check_solutions_within`, without a time limit; waits while another worker checks."""
     while True:
         try:
-            return check_solutions_within(ctx, dataset_id, lambda done, total, _: on_judged(done, total))
+            return check_solutions_within(ctx, dataset_id, on_progress)
         except LostClaimError:
             time.sleep(RETRY_S)
 
@@ -128,9 +105,10 @@ def check_solutions_within(
     sandbox = ctx.make_grader().sandbox
     with ctx.database.read() as session:
         dataset = repository.get_dataset(session, dataset_id)
-        known = repository.find_check(session, dataset_id, sandbox)
-    if known is not None:
-        return {task_id: [] for task_id in known.failed}
+        checks = repository.load_checks(session, dataset_id)
+    for known in checks:
+        if known.sandbox == sandbox:
+            return {task_id: [] for task_id in known.failed}
     arguments = {"dataset_id": str(dataset_id)}
     job_id = open_job(ctx, KIND, dataset.name, key=f"{dataset_id} {sandbox}", arguments=arguments)
     faults: dict[str, list[str]] = run_job(ctx, job_id, turn_s=turn_s, on_progress=on_progress)["faults"]

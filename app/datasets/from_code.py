@@ -13,7 +13,7 @@ from statistics import mean
 from types import MappingProxyType
 from typing import Any
 
-from app.background.handlers import JobAttempt
+from app.background.handlers import JobAttempt, OnProgress
 from app.background.work import hold_command
 from app.core.context import Context
 from app.core.db.archives import store_project_archives
@@ -28,7 +28,7 @@ from evaluation.from_code import run
 from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.mutants import list_trivial_completions
 from evaluation.from_code.reasons import find_remedy
-from evaluation.from_code.run import FinishedDataset, Watcher
+from evaluation.from_code.run import FinishedDataset
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.state import BuildState
 from evaluation.sandbox import Sandbox
@@ -49,19 +49,20 @@ def build_dataset(
     project: Project,
     commands: Sequence[Sequence[str]],
     options: Options,
-    watcher: Watcher,
-    environment: Mapping[str, str | None] = MappingProxyType({}),
+    environment: Mapping[str, str | None],
+    on_start: Callable[[], object],
+    on_progress: OnProgress,
 ) -> FinishedDataset:
-    """The dataset of a project. Stopped or killed, the same call continues.
+    """The dataset of a project. Stopped or killed, the same call continues. `on_start` is called before the tests run.
 
     It is a job whose steps are files in the folder of its state: only this user's process can run the project's tests.
     Raises evaluation's ProjectError, and ConflictError where another process makes the same.
     """
     state = find_state(ctx.settings.data_dir / "from-code", sandbox, project, commands, options, environment)
-    with hold_command(ctx, "build_from_code", project.name, state.folder.name) as attempt:
-        reporting = _ReportingWatcher(watcher, attempt)
+    with hold_command(ctx, "build_from_code", project.name, state.folder.name, on_progress) as attempt:
+        watcher = _JobWatcher(attempt, on_start)
         return run.build_dataset(
-            sandbox, project, commands, state, options, reporting, ctx.settings.exec_workers, environment
+            sandbox, project, commands, state, options, watcher, ctx.settings.exec_workers, environment
         )
 
 
@@ -107,22 +108,21 @@ def split_command(command: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _ReportingWatcher:
-    """Reports progress to the user and to the job, which may be cancelled."""
+class _JobWatcher:
+    """Reports progress to the job, and stops where that was cancelled."""
 
-    watcher: Watcher
     attempt: JobAttempt
+    on_start: Callable[[], object]
 
-    def on_recording(self, commands: Sequence[Sequence[str]], seconds: float) -> None:
-        self.watcher.on_recording(commands, seconds)
-        self._report(0, 0, "running the project's tests")
+    def on_recording(self, _commands: Sequence[Sequence[str]], seconds: float) -> None:
+        if seconds == 0.0:
+            self.on_start()
+        self._report(0, 0, f"running the project's tests: {seconds:.0f} s")
 
     def on_testing(self, done: int, total: int) -> None:
-        self.watcher.on_testing(done, total)
         self._report(done, total, "files of tests in the sandbox")
 
-    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
-        self.watcher.on_checking(done, total, made)
+    def on_checking(self, done: int, total: int, _made: TaskResult | None) -> None:
         self._report(done, total, "functions")
 
     def _report(self, done: int, total: int, what: str) -> None:
@@ -148,19 +148,15 @@ class Recheck:
     trivial_passed: tuple[str, ...] = ()
 
 
-def recheck_stored_tasks(
-    ctx: Context, stored: Sequence[Dataset], on_judged: Callable[[int, int], object] = lambda _done, _all: None
-) -> Recheck:
+def recheck_stored_tasks(ctx: Context, stored: Sequence[Dataset], on_progress: OnProgress = lambda *_: None) -> Recheck:
     """Judge the originals of the stored datasets, and bodies without content in completion form, as answers are."""
     grader = ctx.make_grader()
-    failed = [task_id for dataset in stored for task_id in check_solutions(ctx, dataset.id, on_judged)]
-    passed = _find_trivially_passed(ctx, stored[0], grader, on_judged) if stored else []
+    failed = [task_id for dataset in stored for task_id in check_solutions(ctx, dataset.id, on_progress)]
+    passed = _find_trivially_passed(ctx, stored[0], grader, on_progress) if stored else []
     return Recheck(tuple(dict.fromkeys(failed)), tuple(passed))
 
 
-def _find_trivially_passed(
-    ctx: Context, dataset: Dataset, grader: SandboxGrader, on_judged: Callable[[int, int], object]
-) -> list[str]:
+def _find_trivially_passed(ctx: Context, dataset: Dataset, grader: SandboxGrader, on_progress: OnProgress) -> list[str]:
     found = service.find_dataset(ctx, dataset.id)
     tasks = [service.to_evaluation_task(task) for task in found.tasks] if found else []
     tasks = [_limit_memory(task) for task in tasks]
@@ -169,7 +165,7 @@ def _find_trivially_passed(
     for done, (position, verdict) in enumerate(grader.judge_many(programs, ctx.settings.exec_workers), 1):
         if verdict.status == PASSED:
             passed.add(programs[position][1].task_id)
-        on_judged(done, len(programs))
+        on_progress(done, len(programs), "bodies without content")
     return sorted(passed)
 
 
@@ -229,17 +225,11 @@ def _summarize_sources(sources: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "weak": sum(bool(source["weak"]) for source in sources),
         "unstated": sum(bool(source["unstated"]) for source in sources),
         "unstated_cases": sum(source.get("unstated_cases", 0) for source in sources),
-        "stated_share": compute_stated_share(sources) if sources else None,
+        "stated_share": round(mean(source["stated_share"] for source in sources), 4) if sources else None,
         "cases_per_task": mean(cases) if cases else None,
         "mutants": sum(source["mutants"] for source in sources),
         "mutation_score": mean(scores) if scores else None,
     }
-
-
-def compute_stated_share(sources: Sequence[Mapping[str, Any]]) -> float:
-    """How much of what the tests judge the prompts state: the mean share over tasks with these `source` fields."""
-    shares: list[float] = [source["stated_share"] for source in sources]
-    return round(mean(shares), 4)
 
 
 def _describe_stored_files(finished: FinishedDataset) -> dict[str, Any] | None:

@@ -10,8 +10,7 @@ from werkzeug.wrappers import Response
 
 from app.core.errors import BadInputError, ConflictError, NotFoundError
 from app.core.states import Scope
-from app.datasets import deletion, repository, service
-from app.datasets.field_use import summarize_fields
+from app.datasets import repository, service
 from app.web.http.limits import UPLOAD_BYTES
 from app.web.http.request_context import get_context, get_session
 from app.web.http.security import may_use, require_scope
@@ -49,7 +48,7 @@ def upload() -> Response | tuple[str, int]:
 def delete(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
     """Removes a dataset that no run and no study uses."""
     try:
-        deletion.delete_dataset(get_context(), dataset_id)
+        service.delete_dataset(get_context(), dataset_id)
     except ConflictError as fault:
         return _render_dataset(dataset_id, f"Nothing was deleted: {fault}"), fault.status
     return redirect(url_for("datasets.index"), 303)
@@ -87,7 +86,7 @@ def _render_dataset(dataset_id: uuid.UUID, fault: str = "") -> str:
         fault=fault,
         coverage=dataset.coverage if from_code and not task else None,
         checks=repository.load_checks(get_session(), dataset_id),
-        fields=summarize_fields((t.source, t.signature) for t in dataset.tasks).describe(dataset.n_tasks),
+        fields=repository.summarize_fields((t.source, t.signature) for t in dataset.tasks).describe(dataset.n_tasks),
         may_delete=may_use("datasets.delete"),
     )
 

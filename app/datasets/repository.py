@@ -1,16 +1,52 @@
-"""Queries about datasets."""
+"""Queries about datasets, and which fields of their files decide."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
 from app.core.errors import NotFoundError
-from app.datasets.field_use import FieldUse, summarize_fields
 from app.datasets.models import Dataset, DatasetCheck, Task
+from app.web.ui.units import format_count
+
+
+@dataclass
+class FieldUse:
+    """How many tasks each field (or group of fields) judges, and in how many it is present but unused."""
+
+    judged_by: Counter[str] = field(default_factory=Counter)
+    not_used: Counter[str] = field(default_factory=Counter)
+
+    def describe(self, n_tasks: int) -> str:
+        """Both in one line, with the number of tasks where it is not all of them."""
+        parts = [f"judged by {_list_counts(self.judged_by, n_tasks)}"]
+        if self.not_used:
+            parts.append(f"fields not used: {_list_counts(self.not_used, n_tasks)}")
+        return "; ".join(parts)
+
+
+def summarize_fields(tasks: Iterable[tuple[Mapping[str, Any] | None, object]]) -> FieldUse:
+    """The use of fields over tasks, each given by its source and by its signature, which a task with cases has."""
+    use = FieldUse()
+    for source, signature in tasks:
+        facts = source or {}
+        judged_by = facts.get("judged_by") or [facts.get("judge") or ("test" if signature is None else "cases")]
+        use.judged_by[", ".join(map(str, judged_by))] += 1
+        use.not_used.update(map(str, facts.get("not_used") or ()))
+    return use
+
+
+def _list_counts(counts: Counter[str], n_tasks: int) -> str:
+    return ", ".join(
+        name if number == n_tasks else f"{name} ({format_count(number, 'task')})"
+        for name, number in counts.most_common()
+    )
 
 
 def list_datasets(session: Session) -> Sequence[Dataset]:
@@ -70,10 +106,3 @@ def load_checks(session: Session, dataset_id: uuid.UUID) -> Sequence[DatasetChec
     """The stored checks of the canonical solutions, one for each kind of sandbox; empty before the first."""
     query = select(DatasetCheck).where(DatasetCheck.dataset_id == dataset_id)
     return session.scalars(query.order_by(DatasetCheck.id)).all()
-
-
-def find_check(session: Session, dataset_id: uuid.UUID, sandbox: str) -> DatasetCheck | None:
-    """The stored check of the canonical solutions in that kind of sandbox, or None."""
-    return session.scalar(
-        select(DatasetCheck).where(DatasetCheck.dataset_id == dataset_id, DatasetCheck.sandbox == sandbox)
-    )

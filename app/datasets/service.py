@@ -1,4 +1,4 @@
-"""Datasets: stored once per content, and checked in the sandbox before they judge a model."""
+"""Datasets: stored once per content, selected from, and deleted with the project's files that only they need."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import ColumnElement, delete, insert, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import selectinload
+from sqlalchemy.orm import Session, selectinload
 
 from app.core.context import Context
+from app.core.db.archives import ProjectArchive
+from app.core.db.references import count_references
 from app.core.db.storable import find_unstorable_reason
 from app.core.db.types import generate_id
-from app.core.errors import BadInputError
+from app.core.errors import BadInputError, ConflictError
 from app.core.states import DatasetKind
 from app.datasets import repository
 from app.datasets.models import Dataset, Task
+from app.web.ui.units import format_count
 from decoding.suggest import build_advice
 from evaluation import dataset_files, dataset_process
 from evaluation import datasets as evaluation_datasets
@@ -153,6 +156,37 @@ def _find_known(ctx: Context, name: str, sha256: str) -> Dataset | None:
         return session.scalar(select(Dataset).where(Dataset.name == name, Dataset.sha256 == sha256))
 
 
+def delete_dataset(ctx: Context, dataset_id: uuid.UUID) -> None:
+    """Removes a dataset that no run and no study uses. A built-in one is stored again when it is next used.
+
+    Raises NotFoundError, and ConflictError that says what refers to the dataset.
+    """
+    try:
+        with ctx.database.session() as session:
+            dataset = repository.get_dataset(session, dataset_id)
+            if references := count_references(session, dataset):
+                raise ConflictError(_explain_references(dataset.name, references))
+            archives = _find_archives(session, Task.dataset_id == dataset_id)
+            session.delete(dataset)
+            session.flush()
+            unused = archives - _find_archives(session, Task.project_tests.is_not(None))
+            session.execute(delete(ProjectArchive).where(ProjectArchive.sha256.in_(unused)))
+    except IntegrityError:  # a run over it was stored in the meantime
+        raise ConflictError("a run over the dataset was just stored: delete it first") from None
+
+
+def _explain_references(name: str, references: dict[str, int]) -> str:
+    singular = {"runs": "run", "studies": "study"}
+    used = " and ".join(format_count(count, singular.get(table, table)) for table, count in references.items())
+    return f"{name} is used by {used}: delete {'it' if sum(references.values()) == 1 else 'them'} first"
+
+
+def _find_archives(session: Session, condition: ColumnElement[bool]) -> set[str]:
+    """The archives that the tasks under this condition name."""
+    rows = session.scalars(select(Task.project_tests).where(condition, Task.project_tests.is_not(None)))
+    return {row[field] for row in rows if row for field in ("project", "installed")}
+
+
 def has_weak_tests(task: Task) -> bool:
     """Whether a task was made from code, and its tests notice too few faults."""
     return (task.source or {}).get("weak") is True
@@ -195,33 +229,21 @@ def to_evaluation_dataset(dataset: Dataset, tasks: Sequence[Task]) -> evaluation
     return evaluation_datasets.Dataset(dataset.name, tuple(map(to_evaluation_task, tasks)), dataset.sha256)
 
 
+_SAME_COLUMNS = (
+    *("task_id", "prompt", "entry_point", "test", "canonical_solution", "suffix", "program_prefix", "language"),
+    *("source", "project_tests", "module"),
+)
+_LIST_COLUMNS = ("stop", "messages", "prompt_token_ids")  # tuples in evaluation/
+
+
 def to_evaluation_task(task: Task) -> evaluation_datasets.Task:
     """The stored task as evaluation/ knows it."""
-    return evaluation_datasets.Task(
-        task_id=task.task_id,
-        prompt=task.prompt,
-        entry_point=task.entry_point,
-        test=task.test,
-        canonical_solution=task.canonical_solution,
-        suffix=task.suffix,
-        stop=tuple(task.stop),
-        messages=None if task.messages is None else tuple(task.messages),
-        prompt_token_ids=None if task.prompt_token_ids is None else tuple(task.prompt_token_ids),
-        program_prefix=task.program_prefix,
-        source=task.source,
-        project_tests=task.project_tests,
-        module=task.module,
-        language=task.language,
-        **_get_case_fields(task),
-    )
-
-
-def _get_case_fields(task: Task) -> dict[str, Any]:
-    """The fields of a task that is judged by cases, empty for another."""
-    if task.signature is None:
-        return {}
-    signature = read_signature(task.signature)
-    return {"signature": signature, "cases": read_cases(task.cases, signature)}
+    fields: dict[str, Any] = {name: getattr(task, name) for name in (*_SAME_COLUMNS, *_LIST_COLUMNS)}
+    fields |= {name: tuple(fields[name]) for name in _LIST_COLUMNS if fields[name] is not None}
+    if task.signature is not None:
+        signature = read_signature(task.signature)
+        fields |= {"signature": signature, "cases": read_cases(task.cases, signature)}
+    return evaluation_datasets.Task(**fields)
 
 
 def _check_storable(task: evaluation_datasets.Task) -> None:
@@ -243,22 +265,9 @@ def _check_storable(task: evaluation_datasets.Task) -> None:
 
 def build_task_columns(position: int, task: evaluation_datasets.Task) -> dict[str, Any]:
     """The task as columns of `tasks`, without those that say what it belongs to."""
-    return {
+    columns = {name: getattr(task, name) for name in (*_SAME_COLUMNS, *_LIST_COLUMNS)}
+    return columns | {
         "position": position,
-        "task_id": task.task_id,
-        "prompt": task.prompt,
-        "entry_point": task.entry_point,
-        "test": task.test,
-        "canonical_solution": task.canonical_solution,
-        "suffix": task.suffix,
-        "stop": list(task.stop),
-        "messages": None if task.messages is None else list(task.messages),
-        "prompt_token_ids": None if task.prompt_token_ids is None else list(task.prompt_token_ids),
-        "program_prefix": task.program_prefix,
-        "source": None if task.source is None else dict(task.source),
-        "project_tests": None if task.project_tests is None else dict(task.project_tests),
-        "module": None if task.module is None else dict(task.module),
-        "language": task.language,
         "signature": None if task.signature is None else task.signature.to_json(),
         "cases": [case.to_json() for case in task.cases] or None,
     }

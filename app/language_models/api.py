@@ -6,9 +6,9 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.core.states import Scope
-from app.language_models import deletion, drafters, heads, service
-from app.language_models.deletion import DeletedModel
-from app.language_models.drafters import DrafterDetails, DrafterDocument
+from app.language_models import cached, heads, service
+from app.language_models.cached import DeletedModel
+from app.language_models.heads import DrafterDocument
 from app.web.http.operations import declare_operation
 from app.web.http.paging import PageQuery, split_list
 from app.web.http.request_context import get_context, get_session
@@ -56,22 +56,15 @@ def index(query: PageQuery) -> ModelPage:
 @declare_operation({200: DeletedModel}, problems=(409,))
 def delete_model(reference: str) -> DeletedModel:
     """Deletes what Bassline placed in this machine's cache for a model. A user's own files and all results stay."""
-    return deletion.delete_model(get_context(), reference)
+    return cached.delete_model(get_context(), reference)
 
 
 @bp.get("/drafters")
 @declare_operation({200: DrafterPage})
 def drafters_index(query: PageQuery) -> DrafterPage:
     """The trained drafters of this machine, and the published ones. One with a damaged record is left out."""
-    page, following = split_list(drafters.list_drafters(get_session()), query, lambda drafter: drafter.slug)
-    return DrafterPage(drafters=[DrafterDocument.from_row(drafter) for drafter in page], next=following)
-
-
-@bp.get("/drafters/<slug>")
-@declare_operation({200: DrafterDetails})
-def drafter(slug: str) -> DrafterDetails:
-    """A trained drafter with the curve of its training, its speeds and its training data."""
-    return drafters.get_drafter(get_session(), slug)
+    page, following = split_list(heads.list_drafters(get_session()), query, lambda drafter: drafter.slug)
+    return DrafterPage(drafters=list(page), next=following)
 
 
 @bp.delete("/drafters/<slug>")
@@ -79,4 +72,4 @@ def drafter(slug: str) -> DrafterDetails:
 @declare_operation({204: None})
 def delete(slug: str) -> None:
     """Deletes a trained drafter from the database and from this machine. Results of runs that drafted with it stay."""
-    heads.delete_head(get_context(), drafters.get_drafter(get_session(), slug).target)
+    heads.delete_drafter(get_context(), slug)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-
 from flask import Blueprint, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import Scope
-from app.language_models import cached, deletion, drafters, heads
+from app.language_models import cached, heads
 from app.web.http.request_context import get_context, get_session
 from app.web.http.security import require_scope
 from app.workers import service as workers
@@ -28,7 +26,7 @@ def index() -> str:
 def delete_model(slug: str) -> Response | tuple[str, int]:
     """Deletes a model from this machine's cache. Results of runs that name it stay."""
     try:
-        deletion.delete_model(get_context(), slug)
+        cached.delete_model(get_context(), slug)
     except (ConflictError, NotFoundError) as fault:
         return _render_models(f"Nothing was deleted: {fault}"), fault.status
     return redirect(url_for("models.index"), 303)
@@ -42,25 +40,9 @@ def _render_models(fault: str = "") -> str:
         cache=cache,
         loaded={model for worker in alive for model in worker.loaded},
         loading={worker.loading for worker in alive},
-        uses={model.ref: deletion.count_uses(get_session(), model.ref) for model in cache.models if model.bytes},
-        drafters=drafters.list_drafters(get_session()),
+        uses={model.ref: cached.count_uses(get_session(), model.ref) for model in cache.models if model.bytes},
+        drafters=heads.list_drafters(get_session()),
         fault=fault,
-    )
-
-
-@bp.get("/models/drafters/<slug>")
-def drafter(slug: str) -> str:
-    """A trained drafter: its target, its training, and its speeds. Raises NotFoundError."""
-    found = drafters.get_drafter(get_session(), slug)
-    target = shlex.quote(found.target)
-    return render_template(
-        "language_models/drafter.html",
-        drafter=found,
-        commands=[
-            f"bassline eval --target {target} --drafter trained",
-            f"bassline eval --target {target} --drafter sibling+trained",
-            f"bassline drafter check --target {target}",
-        ],
     )
 
 
@@ -68,5 +50,5 @@ def drafter(slug: str) -> str:
 @require_scope(Scope.ADMIN)
 def delete_drafter(slug: str) -> Response:
     """Deletes a trained drafter. Results of runs that drafted with it stay. Raises NotFoundError."""
-    heads.delete_head(get_context(), drafters.get_drafter(get_session(), slug).target)
+    heads.delete_drafter(get_context(), slug)
     return redirect(url_for("models.index"), 303)

@@ -1,9 +1,13 @@
-"""Language models a run can name. Reads the registry of decoding/, which imports no torch."""
+"""Language models a run can name, and may name. Reads the registry of decoding/, which imports no torch."""
 
 from __future__ import annotations
 
+import fnmatch
+from pathlib import Path
+
 from app.core.errors import BadInputError
 from app.core.remote.target import EXAMPLE as REMOTE_EXAMPLE
+from app.core.settings import CACHED, REGISTERED
 from decoding.drafters import registry as drafters
 from decoding.models import registry, trained_heads
 from decoding.models.errors import ModelError, UnknownModelError
@@ -95,3 +99,45 @@ def require_infilling(target: str) -> None:
         raise BadInputError(
             f"{target} has no fill-in-the-middle tokens: use another model, or send no suffix", "prompt_mode"
         )
+
+
+def list_allowed(patterns: tuple[str, ...]) -> list[KnownModel]:
+    """The registry's models that fit `patterns`, in its order."""
+    return [model for model in list_models() if is_allowed(model.ref, patterns)]
+
+
+def is_allowed(reference: str, patterns: tuple[str, ...]) -> bool:
+    """Whether `reference` fits one of `patterns` (BASSLINE_ALLOWED_MODELS)."""
+    return any(_is_match(reference, pattern) for pattern in patterns)
+
+
+def require_allowed(reference: str, field: str, patterns: tuple[str, ...]) -> None:
+    """Raises BadInputError unless `is_allowed`.
+
+    The refusal is the same for models that exist and models that do not, so that it reveals no files.
+    """
+    if not is_allowed(reference, patterns):
+        known = ", ".join(model.ref for model in list_allowed(patterns))
+        raise BadInputError(
+            f"{field} is {reference[:60]!r}, which submitted runs may not name here: choose {known or 'another'}, or "
+            "ask the operator to add it to BASSLINE_ALLOWED_MODELS",
+            field,
+        )
+
+
+def _is_match(reference: str, pattern: str) -> bool:
+    if pattern == REGISTERED:
+        return any(model.ref == reference for model in list_models())
+    if pattern == CACHED:
+        return reference in list_cached_references()
+    if pattern == "*":
+        return True
+    # A reference with .. would leave the folder of a pattern such as /models/*.
+    if ".." in Path(reference).parts:
+        return False
+    return fnmatch.fnmatchcase(_expand_home(reference), _expand_home(pattern))
+
+
+def _expand_home(reference: str) -> str:
+    """The reference with a leading ~/ replaced by the operator's home."""
+    return str(Path.home() / reference[2:]) if reference.startswith("~/") else reference

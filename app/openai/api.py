@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 from app.completions import waiting
 from app.core.errors import BadInputError, BasslineError, NotFoundError
 from app.core.states import Scope
-from app.language_models import allowed
+from app.language_models import service as language_models
 from app.openai import service
 from app.openai.answers import Answers, ChatAnswers, TextAnswers
 from app.openai.fields import SamplesRequest
@@ -113,7 +113,7 @@ def _parse_request(kind: type[R]) -> R:
 
 
 def _list_model_keys() -> list[str]:
-    return [model.ref for model in allowed.list_allowed(get_context().settings.model_patterns)]
+    return [model.ref for model in language_models.list_allowed(get_context().settings.model_patterns)]
 
 
 def _describe_model(name: str) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from app.core.remote import target as remote
 from app.core.states import RunKind
 from app.datasets import service as datasets
 from app.datasets.models import Dataset, Task
-from app.language_models import allowed
-from app.language_models.service import require_head, require_infilling, require_model
+from app.language_models.service import require_allowed, require_head, require_infilling, require_model
 from app.runs import enqueue, hidden_runs, transitions
 from app.runs.configuration import format_shell_command, get_option_columns
 from app.runs.models import Run, RunTask
@@ -122,12 +121,12 @@ def require_allowed_models(ctx: Context, target: str, drafter: str) -> None:
         remote.require_allowed_endpoint(target, ctx.settings.remote_endpoints)
         remote.require_secrets_for_each(ctx.settings.remote_endpoints.split())
         if tokenizer := remote.parse_target(target).tokenizer:
-            allowed.require_allowed(tokenizer, "target", ctx.settings.model_patterns)
+            require_allowed(tokenizer, "target", ctx.settings.model_patterns)
         return
-    allowed.require_allowed(target, "target", ctx.settings.model_patterns)
+    require_allowed(target, "target", ctx.settings.model_patterns)
     draft = parse_drafter(drafter).model
     if draft is not None:
-        allowed.require_allowed(draft, "drafter", ctx.settings.model_patterns)
+        require_allowed(draft, "drafter", ctx.settings.model_patterns)
 
 
 def require_answering(ctx: Context, targets: Iterable[str], *, is_local: bool) -> None:

@@ -272,7 +272,9 @@ def _read(folder: Path) -> HeadRecord | None:
 
 def _require_hash(weights: bytes, record: HeadRecord) -> None:
     if hashlib.sha256(weights).hexdigest() != record.sha256:
-        raise ModelError(f"the trained drafter of {record.target} has changed on its way or on disk: publish it again.")
+        raise ModelError(
+            f"the trained drafter of {record.target} has changed on its way or on disk: train or import it again."
+        )
 
 
 def _read_content(path: Path) -> bytes:

@@ -19,6 +19,8 @@ from decoding.training.documents import ShardInfo, Shards
 from decoding.training.statements import Statement
 from decoding.training.text_recorder import TextRecorder
 
+N_WORDS = 10
+_WORD = re.compile(r"\w+")
 N_STATEMENTS = 64
 N_INVENTED = 32
 """In each shard: statements, and instructions that the target invents for the next one."""
@@ -28,6 +30,24 @@ LONGEST_ANSWER = 256
 _LONGEST_INVENTION = 48
 _MOST_RENDERED = 512
 """Statements among which one that fits is looked for."""
+
+
+class OverlapFilter:
+    """Knows the ten-word sequences of all evaluated tasks; case, spaces and punctuation do not count."""
+
+    def __init__(self, tasks: Iterable[str]) -> None:
+        """`tasks` are the texts to keep out: prompts, solutions and tests."""
+        self._known = {gram for task in tasks for gram in _hash_grams(task)}
+
+    def shares(self, text: str) -> bool:
+        """Return whether a text has ten words in a row in common with a task."""
+        return any(gram in self._known for gram in _hash_grams(text))
+
+
+def _hash_grams(text: str) -> Iterator[int]:
+    words = [word.lower() for word in _WORD.findall(text)]
+    for start in range(len(words) - N_WORDS + 1):
+        yield hash(tuple(words[start : start + N_WORDS]))
 
 
 def compute_largest_shard(target: LoadedModel, taps: Sequence[int]) -> int:
@@ -74,28 +94,6 @@ def choose_fitting_prompts(
     )
 
 
-N_WORDS = 10
-_WORD = re.compile(r"\w+")
-
-
-class OverlapFilter:
-    """Knows the ten-word sequences of all evaluated tasks; case, spaces and punctuation do not count."""
-
-    def __init__(self, tasks: Iterable[str]) -> None:
-        """`tasks` are the texts to keep out: prompts, solutions and tests."""
-        self._known = {gram for task in tasks for gram in _hash_grams(task)}
-
-    def shares(self, text: str) -> bool:
-        """Return whether a text has ten words in a row in common with a task."""
-        return any(gram in self._known for gram in _hash_grams(text))
-
-
-def _hash_grams(text: str) -> Iterator[int]:
-    words = [word.lower() for word in _WORD.findall(text)]
-    for start in range(len(words) - N_WORDS + 1):
-        yield hash(tuple(words[start : start + N_WORDS]))
-
-
 @dataclass
 class Collection:
     """Fills shards with what `target` answers to `statements`, which yields the same each time."""
@@ -108,7 +106,7 @@ class Collection:
     overlap: OverlapFilter
     seed: int = 0
     should_stop: Callable[[], bool] = field(default=lambda: False)
-    on_tokens: Callable[[int], None] = field(default=lambda _n: None)
+    on_tokens: Callable[[int], object] = field(default=lambda _n: None)
     _statements_left: Iterator[Statement] | None = field(default=None, init=False)
 
     @cached_property

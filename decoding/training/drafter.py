@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -32,7 +32,7 @@ from decoding.training.collection import (
     choose_fitting_prompts,
     compute_largest_shard,
 )
-from decoding.training.documents import Documents, ShardInfo, Shards
+from decoding.training.documents import Documents, Shards
 from decoding.training.initial import build_head, find_most_used, read_output_rows
 from decoding.training.objective import Objective
 from decoding.training.plan import Plan, WorkFolder
@@ -46,19 +46,6 @@ _TIMED_STEPS = 12
 _N_PROMPTS = 2
 
 
-class TrainingWatcher(Protocol):
-    """Receives the progress of a training, and decides whether to stop."""
-
-    def stage(self, name: str, total: float) -> None:
-        """A part of the work begins; `total` is what `advance` will count to."""
-
-    def advance(self, done: float, facts: str) -> None:
-        """`done` of the part is finished; `facts` is a line for people."""
-
-    def should_stop(self) -> bool:
-        """Return whether to stop at the next safe point."""
-
-
 class TrainingStoppedError(RuntimeError):
     """The training was stopped; the same call resumes it."""
 
@@ -68,13 +55,15 @@ class DrafterTraining:
     """Trains the head of a target. `statements` yields the same prompts, in the same order, each time it is called.
 
     `make_prompt_builder` returns how to ask the loaded target; `tasks` are the texts of evaluated tasks to keep out.
+    `report` receives the progress: how much of what number is done, and of what, with facts after a colon.
     """
 
     wanted_plan: Plan
     statements: Callable[[], Iterator[Statement]]
     make_prompt_builder: Callable[[LoadedModel], PromptBuilder]
     tasks: list[str]
-    watcher: TrainingWatcher
+    report: Callable[[int, int, str], object] = lambda *_: None
+    should_stop: Callable[[], bool] = lambda: False
 
     def run(self) -> HeadRecord:
         """Return the record of the new head, which replaces the target's old one.
@@ -111,21 +100,17 @@ class DrafterTraining:
             self.make_prompt_builder(target),
             OverlapFilter(self.tasks),
             plan.seed,
-            self.watcher.should_stop,
+            self.should_stop,
+            self._report_collected,
         )
         next_bytes = compute_largest_shard(target, plan.taps)
         self._require_room(next_bytes)
-        limit_s = plan.hours * 3600 * COLLECTING if plan.hours is not None else None
-        self.watcher.stage("collecting text", limit_s if limit_s is not None else float(plan.tokens or 0))
-        running = _CollectionProgress(self.watcher, self._shards.infos, limit_s)
-        collection.on_tokens = running.add
-        while not self._has_enough(limit_s, next_bytes):
-            info = collection.add_shard()
-            if info is None and self.watcher.should_stop():
-                raise TrainingStoppedError
-            if info is None:
+        while not self._has_enough(next_bytes):
+            self._n_running, self._shard_started = 0, time.monotonic()
+            if collection.add_shard() is None:
+                if self.should_stop():
+                    raise TrainingStoppedError
                 break
-            running.begin_next(info)
         if not self._shards.infos:
             raise ModelError(f"{plan.target} wrote no text that can be used: no drafter can be trained for it.")
         self._decide(replace(plan, n_shards=len(self._shards.infos)))
@@ -138,13 +123,34 @@ class DrafterTraining:
                 f"a part of the training data may take {format_bytes(n_bytes)}: give a larger --max-disk"
             )
 
-    def _has_enough(self, limit_s: float | None, next_bytes: int) -> bool:
-        infos = self._shards.infos
+    def _has_enough(self, next_bytes: int) -> bool:
+        seconds, tokens = self._count_collected()
         if self._shards.n_bytes + next_bytes > self._plan.max_bytes:
             return True
-        if limit_s is not None:
-            return sum(info.seconds for info in infos) >= limit_s
-        return sum(info.n_tokens for info in infos) >= (self._plan.tokens or 0)
+        return seconds >= self._limit_s if self._limit_s is not None else tokens >= (self._plan.tokens or 0)
+
+    @property
+    def _limit_s(self) -> float | None:
+        """The seconds in which text is collected, None where the plan has a number of tokens."""
+        return None if self._plan.hours is None else self._plan.hours * 3600 * COLLECTING
+
+    def _count_collected(self) -> tuple[float, int]:
+        """The seconds and the tokens of all finished shards."""
+        infos = self._shards.infos
+        return sum(info.seconds for info in infos), sum(info.n_tokens for info in infos)
+
+    def _report_collected(self, n_tokens: int) -> None:
+        """Report the tokens of a text that has ended."""
+        self._n_running += n_tokens
+        running_s = time.monotonic() - self._shard_started
+        seconds, tokens = self._count_collected()
+        pace = f"{self._n_running / max(running_s, 1e-9):.0f} tokens/s"
+        n_all = tokens + self._n_running
+        if self._limit_s is not None:
+            done_s, limit_s = round(seconds + running_s), round(self._limit_s)
+            self.report(done_s, limit_s, f"seconds of collecting text: {n_all:,} tokens, {pace}")
+        else:
+            self.report(n_all, self._plan.tokens or 0, f"tokens of collected text: {pace}")
 
     # Training -----------------------------------------------------------------------------------------------------
 
@@ -157,7 +163,6 @@ class DrafterTraining:
         if plan.n_steps is None:
             plan = self._decide(replace(plan, n_steps=self._plan_steps(target, documents)))
         assert plan.n_steps is not None
-        self.watcher.stage("training", plan.n_steps)
         trainer = self._make_trainer(target, documents, plan.n_steps)
         if not trainer.run():
             raise TrainingStoppedError
@@ -180,17 +185,9 @@ class DrafterTraining:
             n_steps,
             self._work.checkpoint,
             plan.seed,
-            should_stop=self.watcher.should_stop,
+            should_stop=self.should_stop,
         )
-
-        def show(step: int) -> None:
-            best = trainer.best if trainer.curve else None
-            self.watcher.advance(step, f"step {step} of {n_steps}, {_describe_evaluation(best)}")
-
-        trainer.on_step = show
-        trainer.on_evaluation = lambda one: self.watcher.advance(
-            one.step, f"step {one.step}: {_describe_evaluation(one)}"
-        )
+        trainer.on_step = lambda step: self.report(step, n_steps, f"steps: {_describe_evaluation(trainer.best)}")
         return trainer
 
     def _plan_steps(self, target: LoadedModel, documents: Documents) -> int:
@@ -199,7 +196,6 @@ class DrafterTraining:
         if plan.epochs is not None:
             return plan.epochs * documents.n_batches()
         assert plan.hours is not None
-        self.watcher.stage("timing a step", _TIMED_STEPS)
         trial = self._make_trainer(target, documents, _TIMED_STEPS)
         step_s = trial.time_steps(_TIMED_STEPS) / _TIMED_STEPS
         left_s = plan.hours * 3600 * (1 - COLLECTING)
@@ -233,43 +229,14 @@ class DrafterTraining:
         n_answer = min(measure.LONGEST, target.context_length // 4)
         fresh = choose_fitting_prompts(target, self.make_prompt_builder(target), unread, _N_PROMPTS, n_answer)
         n_all = len(fresh) * len(measure.DRAFTERS) * len(measure.BATCHES)
-        self.watcher.stage("measuring speed", n_all)
         done = 0
 
         def count() -> None:
             nonlocal done
             done += 1
-            self.watcher.advance(done, f"answer {done} of {n_all}")
+            self.report(done, n_all, "answers that measure the speed")
 
         return measure.measure_speeds(target, head, fresh, count)
-
-
-@dataclass
-class _CollectionProgress:
-    """Counts the collected text and reports it to the watcher: seconds of `limit_s` if there is one, else tokens."""
-
-    watcher: TrainingWatcher
-    infos: list[ShardInfo]
-    limit_s: float | None
-
-    def __post_init__(self) -> None:
-        self._tokens = sum(info.n_tokens for info in self.infos)
-        self._seconds = sum(info.seconds for info in self.infos)
-        self._running, self._started = 0, time.monotonic()
-
-    def add(self, n_tokens: int) -> None:
-        """Count the tokens of a text that has ended."""
-        self._running += n_tokens
-        seconds = time.monotonic() - self._started
-        tokens = self._tokens + self._running
-        facts = f"{tokens:,} tokens, {self._running / max(seconds, 1e-9):.0f} tokens/s"
-        self.watcher.advance(self._seconds + seconds if self.limit_s is not None else tokens, facts)
-
-    def begin_next(self, info: ShardInfo) -> None:
-        """Count a shard, and begin the next."""
-        self._tokens += info.n_tokens
-        self._seconds += info.seconds
-        self._running, self._started = 0, time.monotonic()
 
 
 def _choose_fastest_weights() -> str:
@@ -282,8 +249,6 @@ def _choose_fastest_weights() -> str:
     )
 
 
-def _describe_evaluation(evaluation: Evaluation | None) -> str:
-    if evaluation is None:
-        return "before the first evaluation"
+def _describe_evaluation(evaluation: Evaluation) -> str:
     first, *_ = evaluation.match
     return f"first draft token right {first:.0%} of the time, {evaluation.expected_length:.2f} tokens a round"

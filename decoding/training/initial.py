@@ -24,8 +24,8 @@ MARKOV_RANK = 256
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
-def find_most_used(texts: Iterable[torch.Tensor], vocab_size: int, n: int = N_DRAFTED) -> torch.Tensor:
-    """Return the ids of the `n` tokens that texts use most, ascending, int64 [n].
+def find_most_used(texts: Iterable[torch.Tensor], vocab_size: int) -> torch.Tensor:
+    """Return the ids of the N_DRAFTED tokens that texts use most, ascending, int64 [n].
 
     Tokens that no text uses come by their ids: byte pair encoding numbers its merges by frequency.
     """
@@ -34,18 +34,12 @@ def find_most_used(texts: Iterable[torch.Tensor], vocab_size: int, n: int = N_DR
         count.update(text.tolist())
     used = [token for token, _ in count.most_common() if token < vocab_size]
     rest = (token for token in range(vocab_size) if token not in count)
-    ids = (used + list(rest))[: min(n, vocab_size)]
+    ids = (used + list(rest))[: min(N_DRAFTED, vocab_size)]
     return torch.tensor(sorted(ids), dtype=torch.int64)
 
 
 def build_head(
-    target: LoadedModel,
-    taps: tuple[int, ...],
-    ids: torch.Tensor,
-    seed: int,
-    block: int = BLOCK,
-    n_layers: int = N_LAYERS,
-    markov_rank: int = MARKOV_RANK,
+    target: LoadedModel, taps: tuple[int, ...], ids: torch.Tensor, seed: int, n_layers: int = N_LAYERS
 ) -> DFlash:
     """Return a head in float32 that begins as the target's last layers over its highest tap.
 
@@ -58,7 +52,7 @@ def build_head(
         config, n_layers, has_bias=_get_linear(getattr(last[0], "self_attn", None), "q_proj").bias is not None
     )
     mask = min(int(config.vocab_size), target.vocab_size) - 1
-    head = DFlash(DFlashShape(layer, taps, block, mask, len(ids), markov_rank=markov_rank, has_confidence=True))
+    head = DFlash(DFlashShape(layer, taps, BLOCK, mask, len(ids), markov_rank=MARKOV_RANK, has_confidence=True))
     head.d2t.copy_(ids - torch.arange(len(ids)))
     with torch.no_grad():
         width = config.hidden_size
@@ -76,8 +70,7 @@ def build_head(
         head.lm_head.weight.copy_(read_output_rows(target, ids))
         head.anchor.proj.weight.normal_(0, 0.02)
         head.anchor.masks.normal_(0, 0.02)
-        if markov_rank:
-            head.markov_head.markov_w2.weight.zero_()  # it has no effect at first
+        head.markov_head.markov_w2.weight.zero_()  # it has no effect at first
     return head
 
 

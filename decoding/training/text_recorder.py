@@ -110,7 +110,7 @@ class TextRecorder:
     def record(
         self,
         requests: Sequence[Request],
-        on_done: Callable[[int], None] = lambda _n_tokens: None,
+        on_done: Callable[[int], object] = lambda _n_tokens: None,
         should_cancel: Callable[[], bool] = lambda: False,
     ) -> list[tuple[str, RecordedText | None]]:
         """Return the text of each request, all of one sample, and its recording; None for one that is too short.

@@ -62,8 +62,7 @@ class Trainer:
     n_steps: int
     checkpoint: Path
     seed: int = 0
-    on_step: Callable[[int], None] = field(default=lambda _step: None)
-    on_evaluation: Callable[[Evaluation], None] = field(default=lambda _evaluation: None)
+    on_step: Callable[[int], object] = field(default=lambda _step: None)
     should_stop: Callable[[], bool] = field(default=lambda: False)
 
     def __post_init__(self) -> None:
@@ -168,7 +167,6 @@ class Trainer:
         self._losses.clear()
         if self.best is self.curve[-1]:
             self._best = {name: tensor.detach().clone() for name, tensor in self.head.state_dict().items()}
-        self.on_evaluation(self.curve[-1])
 
     def _choose_precision(self) -> Any:
         device = self.head.fc.weight.device.type

@@ -6,8 +6,10 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from app.core.context import Context
 from app.core.db.database import Database
@@ -59,3 +61,18 @@ def spec(additions: str) -> Callable[..., RunSpec]:
     return lambda **changes: RunSpec(
         **{"target": "smollm2-135m", "dataset": additions, "n": 2, "budget_s": 5, **changes}
     )
+
+
+@pytest.fixture
+def bassline(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs the command line over the test's context; returns click's result."""
+    for module in ("app.cli.common", "app.cli.models", "app.cli.admin"):
+        monkeypatch.setattr(f"{module}.make_context", lambda: ctx)
+
+    def run(*words: object, **options: Any) -> Result:
+        from app.cli.main import cli
+
+        ctx.stopping.clear()
+        return CliRunner().invoke(cli, [str(word) for word in words], **options)
+
+    return run

@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from app.cli.foreground import ExecutionSite
-from app.cli.handover import prepare_for_server
+from app.cli.foreground import ExecutionSite, prepare_for_server
 from app.cli.main import cli
 from app.core.context import Context
 from app.core.db.database import Database

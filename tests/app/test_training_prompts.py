@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from app.cli import training_prompts
+from types import SimpleNamespace
+
+from app.cli import drafter
 from decoding.training.collection import OverlapFilter
 from decoding.training.statements import Statement
 from evaluation import dataset_files, prompting
@@ -21,8 +23,12 @@ class Tokenizer:
         return told + ("<model>" if add_generation_prompt else "")
 
 
+def build_prompt_builder(*, has_chat_template):
+    return drafter.build_prompt_builder(SimpleNamespace(tokenizer=Tokenizer(), has_chat_template=has_chat_template))
+
+
 def test_a_function_is_asked_in_the_chat_form_of_evaluations():
-    prompt_builder = training_prompts.build_prompt_builder(Tokenizer(), has_chat_template=True)
+    prompt_builder = build_prompt_builder(has_chat_template=True)
     rendered = prompt_builder.render(FUNCTION)
     expected = prompting.build_prompt(Task("", FUNCTION.text, "mean", "", ""), "chat")
     assert rendered.prompt == f"<user>{expected.messages[0]['content']}</user><model>{expected.reply_prefix}"
@@ -31,13 +37,13 @@ def test_a_function_is_asked_in_the_chat_form_of_evaluations():
 
 
 def test_a_chat_model_begins_instructions_of_its_own_where_a_users_message_stands():
-    prompt_builder = training_prompts.build_prompt_builder(Tokenizer(), has_chat_template=True)
+    prompt_builder = build_prompt_builder(has_chat_template=True)
     assert prompt_builder.opening == f"<user>{prompt_builder.instruction_start}"
     assert prompt_builder.instruction_start
 
 
 def test_a_base_model_continues_code_and_invents_nothing():
-    prompt_builder = training_prompts.build_prompt_builder(Tokenizer(), has_chat_template=False)
+    prompt_builder = build_prompt_builder(has_chat_template=False)
     assert prompt_builder.opening is None
     rendered = prompt_builder.render(FUNCTION)
     assert rendered.prompt == FUNCTION.text
@@ -46,7 +52,7 @@ def test_a_base_model_continues_code_and_invents_nothing():
 
 
 def test_the_tasks_of_all_datasets_are_kept_out_imported_ones_too(ctx, additions):
-    known = OverlapFilter(training_prompts.list_evaluated_texts(ctx))
+    known = OverlapFilter(drafter.list_evaluated_texts(ctx))
     assert all(known.shares(task.prompt) for task in dataset_files.load_bundled_dataset("humaneval").tasks)
     planted = "the words of a task that somebody has imported here are never to be learned by heart"
     assert not known.shares(planted)
@@ -56,4 +62,4 @@ def test_the_tasks_of_all_datasets_are_kept_out_imported_ones_too(ctx, additions
 
     task = Task("mine/0", f'def f():\n    """{planted}"""\n', "f", "def check(candidate):\n    pass\n", "    pass\n")
     datasets.store_dataset(ctx, Dataset("mine", (task,), "0" * 64), DatasetKind.IMPORTED)
-    assert OverlapFilter(training_prompts.list_evaluated_texts(ctx)).shares(f"# {planted}")
+    assert OverlapFilter(drafter.list_evaluated_texts(ctx)).shares(f"# {planted}")

@@ -1,20 +1,17 @@
-"""The pages of trained drafters in a real browser: both widths, both themes, axe, hostile names, without JavaScript."""
+"""The table of trained drafters in a real browser: both widths, both themes, axe, hostile names."""
 
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
 
 from tests.app.world import open_world
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served
-from tests.head_records import TARGET, write_head
+from tests.head_records import write_head
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e\x1b[31m" + "very-long-" * 12
-EMPTY = {"match": [], "curve": [], "speeds": [], "data": {}, "hours": 0.0}
-PAGES = ("/models", f"/models/drafters/{TARGET}", "/models/drafters/smollm2-135m")
 
 
 @pytest.fixture
@@ -22,7 +19,7 @@ def url(tmp_path, monkeypatch, migrated):
     """The address of a service whose cache holds a trained drafter, and an imported one with hostile texts."""
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
     write_head(tmp_path / "cache")
-    write_head(tmp_path / "cache", "smollm2-135m", source=HOSTILE, sha256=HOSTILE, **EMPTY)
+    write_head(tmp_path / "cache", "smollm2-135m", source=HOSTILE, match=[], hours=0.0)
     world = open_world(tmp_path, migrated)
     with served(world.app) as address:
         yield address
@@ -30,26 +27,14 @@ def url(tmp_path, monkeypatch, migrated):
 
 
 @in_all_looks
-def test_pages_fit_and_satisfy_axe_without_a_console_error(url, browser, look):
+def test_the_page_fits_and_satisfies_axe_without_a_console_error(url, browser, look):
     page, found = look.open(browser), []
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on(
         "console", lambda line: found.append(line.text) if line.type == "error" and "404" not in line.text else None
     )
-    for path in PAGES:
-        page.goto(url + path)
-        assert "owned" not in page.title()
-        found += look.faults(page)
+    page.goto(url + "/models")
+    assert "owned" not in page.title()
+    found += look.faults(page)
     page.context.close()
     assert not found, "\n".join(found)
-
-
-def test_the_table_of_models_leads_to_a_drafter_without_javascript(url, browser):
-    context = browser.new_context(java_script_enabled=False)
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    page.goto(url + "/models")
-    page.get_by_role("region", name="Trained drafters").get_by_role("link", name=TARGET).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(f"Trained drafter of {TARGET}")
-    expect(page.get_by_role("region", name="Where it helps")).to_contain_text("1.50 ×")
-    context.close()

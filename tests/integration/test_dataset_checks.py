@@ -270,4 +270,4 @@ def test_a_process_that_stops_or_a_run_that_is_cancelled_ends_the_check(ctx, dat
     gate.set()
     work.join(30)
     assert len(judged) == 2
-    assert (job_of(ctx).state, job_of(ctx).cursor["next"]) == (BackgroundJobState.CANCELLED, 2)
+    assert (job_of(ctx).state, len(job_of(ctx).cursor["judged"])) == (BackgroundJobState.CANCELLED, 2)

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from app.core.errors import BadInputError
 from app.jobs.job import CannotLoadError
 from app.jobs.work.decode_job import prepare_engine
-from app.language_models import drafters, heads
+from app.language_models import heads
 from app.language_models.models import PublishedHead
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
@@ -67,7 +67,7 @@ def test_a_worker_drafts_with_the_head_that_was_published_last(ctx, machine):
     assert [config.head for config in loaded] == published
     assert trained_heads.export(TARGET)[1][WEIGHTS] == b"second" * 1000
     with ctx.database.read() as session:
-        assert [one.sha256 for one in drafters.list_drafters(session)] == published[1:]
+        assert [one.sha256 for one in heads.list_drafters(session)] == published[1:]
 
 
 def test_a_head_that_arrives_damaged_leaves_the_one_that_is_there(ctx, machine):
@@ -122,8 +122,8 @@ def test_a_record_of_another_version_hides_its_head_and_is_refused_with_a_senten
         session.execute(update(PublishedHead).values(record='{"unheard_of": 1}'))
     machine(THERE)
     with ctx.database.read() as session:
-        assert drafters.list_drafters(session) == []
-    with pytest.raises(ModelError, match="has a damaged record: publish it again"):
+        assert heads.list_drafters(session) == []
+    with pytest.raises(ModelError, match="has a damaged record: train or import it again"):
         heads.fetch_head(ctx, TARGET)
 
 

@@ -53,7 +53,6 @@ CONTRACT = {
     "drafter list",
     "drafter check",
     "drafter import",
-    "drafter publish",
     "sandbox selftest",
     "sandbox run",
     "doctor",

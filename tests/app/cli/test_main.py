@@ -17,20 +17,6 @@ from app.jobs.embedded import EmbeddedWorkers
 from app.site.factory import create_app
 from tests.fakes import FENCE, RIGHT
 
-
-@pytest.fixture
-def bassline(ctx, monkeypatch):
-    """Runs the command line over the test's context; returns click's result."""
-    for module in ("app.cli.common", "app.cli.serve", "app.cli.models", "app.cli.admin"):
-        monkeypatch.setattr(f"{module}.make_context", lambda: ctx)
-
-    def run(*words: str):
-        ctx.stopping.clear()
-        return CliRunner().invoke(cli, [str(w) for w in words])
-
-    return run
-
-
 EVAL = ("eval", "--target", "smollm2-135m", "--dataset", "additions", "--n", "2", "--budget", "5")
 
 
@@ -166,12 +152,6 @@ def test_a_budget_that_is_not_a_time_is_refused_in_one_sentence(bassline, comman
     assert (result.exit_code, result.stderr) == (2, f"Error: budget is {budget}: give a number of seconds above 0\n")
 
 
-def test_delete_removes_an_ended_run(bassline, additions):
-    bassline(*EVAL, "--name", "gone")
-    assert bassline("runs", "delete", "gone").exit_code == 0
-    assert bassline("runs", "show", "gone").exit_code == 2
-
-
 def test_complete_prints_samples_and_verdicts(bassline, tmp_path):
     prompt, test = tmp_path / "prompt.py", tmp_path / "test.py"
     prompt.write_text("def add(a, b):\n")
@@ -202,7 +182,7 @@ def test_complete_prints_samples_and_verdicts(bassline, tmp_path):
         (["--draft-length", "magic"], 2, "--draft-length is 'magic': use "),
         (["--time-limit", "inf"], 2, "--time-limit is inf: "),
         (["--json", "/no/such/folder/out.json"], 2, "--json /no/such/folder/out.json cannot be written"),
-        (["--compare-plain", "-1"], 2, "compare-plain is -1: "),
+        (["--compare-plain", "-1"], 2, "-1 is not in the range x>=0"),
         (["--nonsense"], 2, "No such option"),
     ],
 )
@@ -293,7 +273,8 @@ def test_a_database_in_use_is_refused(bassline, ctx):
     assert "is in use by bassline eval" in result.stderr
 
 
-def test_serve_refuses_a_public_address_and_a_taken_port(bassline):
+def test_serve_refuses_a_public_address_and_a_taken_port(ctx, bassline, monkeypatch):
+    monkeypatch.setattr("app.cli.serve.make_context", lambda: ctx)
     public = bassline("serve", "--host", "0.0.0.0")
     assert public.exit_code == 2
     assert "BASSLINE_REQUIRE_TOKENS" in public.stderr
@@ -312,16 +293,10 @@ def test_parts_of_the_stack_refuse_the_broker_in_memory(bassline, part):
     assert "BASSLINE_BROKER_URL" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--queues", "gpu.interactive.cpu.smollm2-135m"), "'gpu.interactive.cpu.smollm2-135m' is not known"),
-    ],
-)
-def test_a_worker_refuses_a_queue_that_it_does_not_know(bassline, words, said):
-    result = bassline("worker", *words)
+def test_a_worker_refuses_a_queue_that_it_does_not_know(bassline):
+    result = bassline("worker", "--queues", "gpu.interactive.cpu.smollm2-135m")
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert "'gpu.interactive.cpu.smollm2-135m' is not known" in result.stderr
 
 
 @pytest.mark.usefixtures("additions", "_ctrl_c")
@@ -377,12 +352,6 @@ def test_tokens_are_made_listed_and_revoked(bassline):
     assert token not in json.dumps(row)
     assert bassline("tokens", "revoke", row["id"]).exit_code == 0
     assert bassline("tokens", "revoke", "nothing").exit_code == 2
-
-
-def test_json_to_a_place_that_cannot_be_written_is_a_sentence(bassline):
-    result = bassline("runs", "list", "--json", "/nowhere/out.json")
-    assert result.exit_code == 2
-    assert "/nowhere/out.json cannot be written" in result.stderr
 
 
 @pytest.mark.usefixtures("additions")

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from sqlalchemy import func, select
 
-from app.cli.main import cli
 from app.datasets import service
 from app.datasets.models import Dataset
 from app.runs.models import Run
@@ -46,12 +44,6 @@ FILES = {
         "bad.jsonl, line 1, field language: 'lua' is not a language that can be judged",
     ),
 }
-
-
-@pytest.fixture
-def bassline(ctx, monkeypatch):
-    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
-    return lambda *words: CliRunner().invoke(cli, list(words))
 
 
 @pytest.fixture

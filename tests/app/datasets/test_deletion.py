@@ -5,17 +5,15 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from click.testing import CliRunner
 from sqlalchemy import func, select
 
 from app.accounts.service import create_token
-from app.cli.main import cli
 from app.core.db.archives import read_project_archive, store_project_archives
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import DatasetKind, Scope
 from app.datasets import service
-from app.datasets.deletion import delete_dataset
 from app.datasets.models import Dataset, DatasetCheck, Task
+from app.datasets.service import delete_dataset
 from app.site.factory import create_app
 from evaluation import datasets as evaluation_datasets
 
@@ -87,13 +85,12 @@ def test_the_page_says_why_a_used_dataset_stays(world):
     assert "Nothing was deleted: humaneval is used by 1 run: delete it first" in answer.text
 
 
-def test_the_command_deletes_by_name_or_id_and_names_the_remedy_otherwise(ctx, monkeypatch):
-    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
+def test_the_command_deletes_by_name_or_id_and_names_the_remedy_otherwise(ctx, bassline):
     store_dataset(ctx, "mine")
     by_id = store_dataset(ctx, "more")
-    done = [CliRunner().invoke(cli, ["datasets", "delete", reference]) for reference in ("mine", str(by_id))]
+    done = [bassline("datasets", "delete", reference) for reference in ("mine", str(by_id))]
     assert [result.exit_code for result in done] == [0, 0], [result.output for result in done]
     assert done[0].output.startswith("deleted mine, 1 task")
-    unknown = CliRunner().invoke(cli, ["datasets", "delete", "mine"])
+    unknown = bassline("datasets", "delete", "mine")
     assert unknown.exit_code == 2
     assert "there is no dataset 'mine'" in unknown.output

@@ -9,8 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import cli
-from app.cli.stored_files import confirm_stored_files
+from app.cli.project_options import confirm_stored_files
 from app.core.db.archives import read_project_archive
 from app.core.ports import SandboxGrader
 from app.datasets import from_code, service
@@ -44,11 +43,9 @@ def tiny(x):
 '''
 
 
-@pytest.fixture
-def bassline(ctx, monkeypatch):
+@pytest.fixture(autouse=True)
+def real_sandbox(ctx):
     ctx.make_grader = SandboxGrader
-    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
-    return lambda *words: CliRunner().invoke(cli, [str(word) for word in words])
 
 
 @pytest.fixture
@@ -213,7 +210,6 @@ def test_what_the_recheck_counts_is_judged_and_not_assumed(ctx):
     ]  # fmt: skip
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     dataset = service.import_bytes(ctx, data, "checked", "checked.jsonl")
-    ctx.make_grader = SandboxGrader
     found = from_code.recheck_stored_tasks(ctx, [dataset])
     assert found.originals_failed == ("t/broken",)
     assert found.trivial_passed == ("t/argument", "t/empty")
@@ -352,6 +348,6 @@ def test_on_a_terminal_the_user_decides_on_files_that_look_like_secrets(
 ):
     (tmp_path / "texts.py").write_text(SOURCE)
     (tmp_path / "server.key").write_text("a key")
-    monkeypatch.setattr("app.cli.stored_files._can_ask", lambda: True)
     with CliRunner().isolation(input=answer):
+        monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
         assert confirm_stored_files(open_project(str(tmp_path)), assume_yes) is stored

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from app.cli.main import cli
 from app.core.errors import UnavailableError
 from app.datasets import repository
 from app.datasets.service import require_dataset
@@ -22,15 +20,14 @@ ROW = {
 
 
 @pytest.fixture
-def imported(ctx, monkeypatch, tmp_path):
+def imported(bassline, tmp_path):
     """Imports a file with these canonical solutions; returns click's result."""
-    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
 
     def run(*solutions: str, options: tuple[str, ...] = ()):
         file = tmp_path / "mine.jsonl"
         rows = [{**ROW, "task_id": f"add/{i}", "canonical_solution": s} for i, s in enumerate(solutions)]
         file.write_text("\n".join(map(json.dumps, rows)))
-        result = CliRunner().invoke(cli, ["datasets", "import", str(file), *options])
+        result = bassline("datasets", "import", file, *options)
         assert result.exit_code == 0, result.output
         return result
 
@@ -85,39 +82,33 @@ PLUS = {
 }
 
 
-def import_rows(tmp_path, *rows):
+def import_rows(bassline, tmp_path, *rows):
     file = tmp_path / "mine.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = CliRunner().invoke(cli, ["datasets", "import", str(file)])
+    result = bassline("datasets", "import", file)
     assert result.exit_code == 0, result.output
     return result
 
 
-@pytest.fixture
-def own_context(ctx, monkeypatch):
-    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
-    return ctx
-
-
-def test_the_fields_that_decide_and_those_that_play_no_part_are_named_and_stored(own_context, tmp_path):
-    client = create_app(own_context).test_client()
+def test_the_fields_that_decide_and_those_that_play_no_part_are_named_and_stored(ctx, bassline, tmp_path):
+    client = create_app(ctx).test_client()
     rows = [{**PLUS, "task_id": "add/0", "canonical_solution": RIGHT}, {**ROW, "task_id": "add/1", "note": 1}]
     expected = (
         "judged by base_input, plus_input, atol, canonical_solution (1 task), test (1 task); "
         "fields not used: contract (1 task), note (1 task)"
     )
-    assert expected in import_rows(tmp_path, *rows).stdout
-    assert expected in import_rows(tmp_path, *rows).stdout  # known content, whose file is not read again
-    assert expected in CliRunner().invoke(cli, ["datasets", "show", "mine"]).stdout
-    document = client.get(f"/api/v1/datasets/{require_dataset(own_context, 'mine').id}").get_json()
+    assert expected in import_rows(bassline, tmp_path, *rows).stdout
+    assert expected in import_rows(bassline, tmp_path, *rows).stdout  # known content, whose file is not read again
+    assert expected in bassline("datasets", "show", "mine").stdout
+    document = client.get(f"/api/v1/datasets/{require_dataset(ctx, 'mine').id}").get_json()
     assert document["judged_by"] == {"base_input, plus_input, atol, canonical_solution": 1, "test": 1}
     assert document["not_used"] == {"contract": 1, "note": 1}
-    assert "Judged by base_input" in client.get(f"/datasets/{require_dataset(own_context, 'mine').id}").text
+    assert "Judged by base_input" in client.get(f"/datasets/{require_dataset(ctx, 'mine').id}").text
 
 
-def test_a_task_that_cannot_be_judged_is_left_out_with_its_reason(own_context, tmp_path):
+def test_a_task_that_cannot_be_judged_is_left_out_with_its_reason(ctx, bassline, tmp_path):
     left_out = {**PLUS, "task_id": "Mbpp/164", "entry_point": "are_equivalent", "canonical_solution": RIGHT}
-    result = import_rows(tmp_path, {**PLUS, "task_id": "add/0", "canonical_solution": RIGHT}, left_out)
+    result = import_rows(bassline, tmp_path, {**PLUS, "task_id": "add/0", "canonical_solution": RIGHT}, left_out)
     assert result.stdout.startswith("mine: 1 task,")
     assert "1 task left out, Mbpp/164: EvalPlus accepts every answer" in result.stderr
 

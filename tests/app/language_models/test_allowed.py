@@ -12,8 +12,7 @@ import pytest
 from app.accounts.service import create_token
 from app.core.errors import BadInputError
 from app.core.states import Scope
-from app.language_models.allowed import is_allowed
-from app.language_models.service import require_model
+from app.language_models.service import is_allowed, require_model
 from app.runs import service, transitions
 from app.site.factory import create_app
 from decoding.models import manifest

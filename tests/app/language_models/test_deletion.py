@@ -13,7 +13,7 @@ from app.accounts.service import create_token
 from app.cli.main import cli
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import RunState, Scope
-from app.language_models.deletion import delete_model
+from app.language_models.cached import delete_model
 from app.runs.models import Run
 from app.site.factory import create_app
 from app.workers.models import Worker

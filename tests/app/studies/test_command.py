@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from app.cli import live_progress, progress
-from app.cli.handover import prepare_study_for_server
+from app.cli.foreground import prepare_study_for_server
 from app.core.errors import BadInputError
 from app.core.states import TaskState
 from app.jobs.embedded import EmbeddedWorkers

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -22,18 +24,12 @@ SMALL = ((collection, "N_STATEMENTS", 16), (collection, "N_INVENTED", 4), (colle
 SMALL += ((collection, "LONGEST_ANSWER", 48), (documents, "BATCH_TOKENS", 512), (measure, "LONGEST", 16))
 
 
-class Quiet:
-    """Watches without a word."""
-
-    def stage(self, name: str, total: float) -> None: ...
-
-    def advance(self, done: float, facts: str) -> None: ...
-
-    def should_stop(self) -> bool:
-        return False
-
-
-def training(folder: Path, watcher: object = None, **changes: object) -> DrafterTraining:
+def training(
+    folder: Path,
+    report: Callable[[int, int, str], object] = lambda *_: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    **changes: object,
+) -> DrafterTraining:
     """The training of the model in a folder."""
     model = str(folder / "model")
     options = {"hours": None, "tokens": 1_700, "epochs": 2, "seed": 0, "max_bytes": 2**28, **changes}
@@ -43,21 +39,9 @@ def training(folder: Path, watcher: object = None, **changes: object) -> Drafter
         lambda: generate_statements([folder / "python"], 0),
         lambda _target: PromptBuilder(lambda statement: RenderedPrompt(statement.text, ())),
         [TASK],
-        watcher or Quiet(),  # type: ignore[arg-type]
+        report,
+        should_stop,
     )
-
-
-class Mortal(Quiet):
-    """Kills its process at a report."""
-
-    def __init__(self, n: int | None) -> None:
-        self.left = n
-
-    def advance(self, done: float, facts: str) -> None:
-        if self.left is not None:
-            self.left -= 1
-            if self.left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def train_until(folder: Path, n_reports: int | None) -> None:
@@ -67,4 +51,10 @@ def train_until(folder: Path, n_reports: int | None) -> None:
     for module, name, value in SMALL:
         setattr(module, name, value)
     os.environ["BASSLINE_CACHE_DIR"] = str(folder / "cache")
-    training(folder, Mortal(n_reports)).run()
+    left = iter(range(n_reports - 1)) if n_reports else count()
+
+    def die_at_the_last(*_: object) -> None:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    training(folder, die_at_the_last).run()

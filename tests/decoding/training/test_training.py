@@ -23,7 +23,7 @@ from decoding.training import drafter
 from decoding.training.drafter import TrainingStoppedError
 from decoding.training.plan import WorkFolder
 from tests.decoding.conftest import tiny_qwen2
-from tests.decoding.training.program import SMALL, TASK, Quiet, train_until, training
+from tests.decoding.training.program import SMALL, TASK, train_until, training
 from tests.thorough import thorough
 
 N_FUNCTIONS = 46  # with the planted task three shards, and fewer tokens than asked for in two
@@ -137,23 +137,16 @@ def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(
     assert engines[1].get_provenance()["draft_sha256"] == record.sha256
 
 
-class Impatient(Quiet):
-    """Stops after some reports."""
-
-    def __init__(self, n: int) -> None:
-        self.left = n
-
-    def advance(self, done: float, facts: str) -> None:
-        self.left -= 1
-
-    def should_stop(self) -> bool:
-        return self.left <= 0
+def train_some(place: Path, n: int) -> None:
+    """Trains until some reports have come."""
+    left = [n]
+    with pytest.raises(TrainingStoppedError):
+        training(place, lambda *_: left.append(left.pop() - 1), lambda: left[0] <= 0).run()
 
 
 @pytest.mark.parametrize("n", [thorough(1), 40])
 def test_stopped_it_goes_on_with_the_same_options_and_refuses_others(n: int, place: Path, small: None) -> None:
-    with pytest.raises(TrainingStoppedError):
-        training(place, Impatient(n)).run()
+    train_some(place, n)
     with pytest.raises(RequestError, match=r"interrupted that had epochs 2: give the same options"):
         training(place, epochs=4).run()
     assert WorkFolder(str(place / "model")).read_plan() is not None
@@ -176,8 +169,7 @@ def test_a_training_that_goes_on_keeps_the_weights_that_its_text_was_begun_with(
     place: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drafter, "_choose_fastest_weights", lambda: "dense")
-    with pytest.raises(TrainingStoppedError):
-        training(place, Impatient(20)).run()
+    train_some(place, 20)
     assert list((place / "cache" / "training").glob("*/shards/*.safetensors")), "text was collected"
     monkeypatch.setattr(drafter, "_choose_fastest_weights", lambda: "int8")
     assert training(place).run().data["weights"] == "dense"
@@ -192,24 +184,15 @@ def test_it_refuses_to_begin_without_room_and_keeps_to_what_it_was_given(
         training(place, max_bytes=2**20).run()
     make_small(monkeypatch)
     bound = int(2.7 * 2**20)
+    parts: list[str] = []
     with pytest.raises(TrainingStoppedError):
-        training(place, _UntilTrained(), max_bytes=bound, tokens=10**9).run()
+        training(
+            place, lambda *given: parts.append(given[-1]), lambda: any(part.startswith("steps") for part in parts),
+            max_bytes=bound, tokens=10**9,
+        ).run()  # fmt: skip
     shards = list((place / "cache" / "training").glob("*/shards/*"))
     assert len(shards) == 2, "a third one might not have fitted"
     assert sum(shard.stat().st_size for shard in shards) <= bound
-
-
-class _UntilTrained(Quiet):
-    """Stops when the training of the head begins."""
-
-    def __init__(self) -> None:
-        self.training = False
-
-    def stage(self, name: str, total: float) -> None:
-        self.training = name == "training"
-
-    def should_stop(self) -> bool:
-        return self.training
 
 
 def test_a_damaged_plan_is_refused_with_the_remedy(place: Path) -> None:

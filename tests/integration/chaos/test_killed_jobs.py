@@ -275,13 +275,13 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
         watch(run.BuildState, "save_recording", lambda *_: "recording")
         watch(run.TaskMaker, "make", lambda _maker, function: function.key, stores=False)
     elif kind == "train_drafter":
-        from decoding.training import collection, shards, trainer
+        from decoding.training import collection, documents, trainer
         from tests.decoding.training.program import SMALL
 
         trainer.CHECKPOINT_EVERY_S = 0.0
         for module, name, value in SMALL:
             setattr(module, name, value)
-        watch(shards.Shards, "add", lambda kept, *_: f"shard {len(kept.infos)}")
+        watch(documents.Shards, "add", lambda kept, *_: f"shard {len(kept.infos)}")
         # The last step is saved once more at the end.
         watch(trainer.Trainer, "_save", lambda one: f"step {one.step}" if one.step < one.n_steps else "")
         watch(collection.Collection, "add_shard", lambda one: f"shard {len(one.shards.infos)}", stores=False)
