@@ -75,11 +75,6 @@ class PairedRuns:
             self._bands[figure, a, b] = self.build_band(figure, a, b)
         return self._bands[figure, a, b].decide(budget_s, margin)
 
-    def leads_clearly(self, figure: Figure, run: int, budget_s: float) -> bool:
-        """Whether the run is better than every other one."""
-        others = (other for other in range(self.outcomes.n_runs) if other != run)
-        return all(self.decide(figure, run, other, budget_s).is_better for other in others)
-
     def count_wins_and_losses(self, figure: Figure, a: int, b: int, budget_s: float) -> tuple[int, int]:
         """How many tasks run `a` alone solves, and how many run `b` alone does."""
         of_a, of_b = self.outcomes.find_solved(figure, budget_s)[[a, b]]
