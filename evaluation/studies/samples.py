@@ -72,7 +72,11 @@ def _build_family(compared: ArmComparison, budgets: Sequence[float], places: Seq
         budgets=tuple(budgets),
         rows=tuple(
             tuple(
-                BudgetCell(*(compared.compute_share(figure, place, budget) for figure in FIGURES), leader == place)
+                BudgetCell(
+                    compared.compute_share("first", place, budget),
+                    compared.compute_share("all", place, budget),
+                    best=leader == place,
+                )
                 for budget, leader in zip(budgets, best, strict=True)
             )
             for place in places
