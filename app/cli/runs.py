@@ -13,7 +13,6 @@ from app.cli.options import add_spec_options, parse_options
 from app.cli.report import print_run_tables
 from app.cli.run_and_study import add_commands, archived_option, open_and_find_row, print_rows
 from app.comparison import run_file
-from app.comparison.documents import ComparisonDocument
 from app.comparison.pair import RunComparison, compare_runs, describe_inferiority
 from app.comparison.report import (
     build_changes_table,
@@ -205,7 +204,7 @@ def compare(
         base, new = (run_file.load_measured_run(ctx, session, given) for given in (reference, other))
         found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
         text = format_markdown(found)
-        document = ComparisonDocument.from_comparison(found)
+        document = found.build_document()
     common.write_json(json_file, document.model_dump(mode="json"))
     if markdown is not None:
         common.write_text(markdown, text)
@@ -231,7 +230,7 @@ def _require_not_worse(found: RunComparison, *, has_margin: bool) -> None:
             f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
             f"{found.conclusion.underpowered}"
         )
-    if has_margin and (fault := describe_inferiority(found.first.decision, found.first.paired.n_tasks)):
+    if has_margin and (fault := describe_inferiority(found.first)):
         raise BadInputError(fault, "margin")
 
 

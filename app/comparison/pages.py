@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote_plus
 
-import numpy as np
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -30,9 +29,6 @@ from app.web.ui.display import FAILURE_SIGNS
 from app.web.ui.units import format_brief_seconds, format_exact
 from evaluation.verdicts import FAILURES
 
-OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
-"""B's outcome at a task, by "B solves it" minus "A solves it"."""
-
 
 def compute_curves(overlay: Overlay, numbers: Mapping[uuid.UUID, int]) -> list[LineCurve]:
     """The curves of all runs over the common tasks; `numbers` are the numbers of the runs (app/runs/labels.py)."""
@@ -46,16 +42,17 @@ def compute_curves(overlay: Overlay, numbers: Mapping[uuid.UUID, int]) -> list[L
     ]
 
 
-def find_differing(compared: RunComparison) -> list[tuple[str, str, str]]:
+def find_differing(compared: RunComparison) -> list[tuple[str, ...]]:
     """(task, outcome of B in Pass@First, in Pass@All) of the tasks that the runs solve differently.
 
-    Those that only A solves come first, by Pass@First, then by Pass@All; then those that only B solves.
+    Those that only A solves come first.
     """
-    first, every = (
-        of[1].astype(np.int64) - of[0] for of in compared.overlay.paired_runs.outcomes.find_passes(compared.budget_s)
-    )
-    order = sorted(np.flatnonzero(first | every), key=lambda task: (first[task], every[task]))
-    return [(compared.overlay.task_ids[task], OUTCOMES[first[task]], OUTCOMES[every[task]]) for task in order]
+    first, every = compared.first, compared.all
+    tasks = dict.fromkeys((*first.losses, *every.losses, *first.wins, *every.wins))
+    return [
+        (task, *("lost" if task in one.losses else "won" if task in one.wins else "alike" for one in (first, every)))
+        for task in tasks
+    ]
 
 
 def list_differing_settings(overlay: Overlay) -> list[tuple[str, list[str]]]:

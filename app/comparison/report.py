@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from app.comparison.caution import describe_pair_caveats, is_same_device
-from app.comparison.pair import PairedFigure, RunComparison
+from app.comparison.documents import PairedDifference
+from app.comparison.pair import RunComparison
 from app.runs import configuration
 from app.runs.models import Run
 from app.runs.results import Figures
@@ -44,12 +45,12 @@ def build_figures_table(compared: RunComparison) -> TextTable:
     )
 
 
-def _describe_figure(label: str, one: PairedFigure, compared: RunComparison) -> tuple[str, ...]:
-    n, decision = one.paired.n_tasks, one.decision
-    shares = (format_percent(one.paired.b, n), format_percent(one.paired.a, n), format_points(one.paired.delta, n))
-    interval = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
-    wins, losses = str(len(one.paired.wins)), str(len(one.paired.losses))
-    return (f"{label} at {format_seconds(compared.budget_s)}", *shares, interval, f"{one.paired.p:.3f}", wins, losses)
+def _describe_figure(label: str, one: PairedDifference, compared: RunComparison) -> tuple[str, ...]:
+    n = one.n_tasks
+    shares = (format_percent(one.b, n), format_percent(one.a, n), format_points(one.delta, n))
+    interval = f"{format_points(one.low, n)} to {format_points(one.high, n)}"
+    wins, losses = str(len(one.wins)), str(len(one.losses))
+    return (f"{label} at {format_seconds(compared.budget_s)}", *shares, interval, f"{one.p:.3f}", wins, losses)
 
 
 def build_budgets_table(compared: RunComparison) -> TextTable:
@@ -114,21 +115,20 @@ def describe_speed(compared: RunComparison) -> str:
 def describe_notes(compared: RunComparison) -> list[str]:
     """The caveats on the figures, a sentence or two each."""
     said = [f"Pass@{name} is undecided: {one.withheld}" for name, one in compared.figures.items() if one.withheld]
-    return said + describe_pair_caveats(compared.overlay, compared.machine_factor)
+    return said + describe_pair_caveats(compared.overlay, compared.conditions.machine_factor)
 
 
 def format_markdown(compared: RunComparison) -> str:
     """The conclusion, the figures, the tasks that only one run solves, the changed settings, and the caveats."""
     a, b, conclusion = compared.reference, compared.other, compared.conclusion
     figures, changes = build_figures_table(compared), build_changes_table(a, b)
-    first = compared.first.paired
     parts = [
         f"### {conclusion.title}",
         f"**B**, {quote_markdown(b.name)}, against **A**, {quote_markdown(a.name)}. {conclusion.sentence}",
         format_markdown_table(figures.headings, figures.rows),
         describe_speed(compared),
-        _list_tasks("Lost: A solves them, B does not", first.losses),
-        _list_tasks("Won: B solves them, A does not", first.wins),
+        _list_tasks("Lost: A solves them, B does not", compared.first.losses),
+        _list_tasks("Won: B solves them, A does not", compared.first.wins),
         format_markdown_table(changes.headings, [tuple(map(quote_markdown, row)) for row in changes.rows])
         if changes.rows
         else "A and B have the same settings.",
