@@ -22,8 +22,11 @@ from app.runs.options import Fieldset, Option, get_options
 from app.runs.schemas import MAX_N, MAX_TOKENS, SampleOptions, TaskChoice
 from app.samples.models import FINISHED_REASONS, Sample
 from app.studies.models import Study
+from app.studies.report import format_difference
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import ResponseModel, parse_spec
+from app.web.ui.tables import TextTable
+from app.web.ui.units import format_percent
 from evaluation.losslessness import (
     AuditedDecoding,
     AuditedText,
@@ -36,6 +39,7 @@ from evaluation.losslessness import (
 
 GREEDY, SAMPLED = "greedy", "sampled"
 SIDES = ("off", "off again", "on", "on again")
+MAX_SHOWN = 10  # texts that differ, in a table
 MAX_DIFFERING_TEXTS = 50  # that a document lists
 EXCERPT = 80  # characters from the first difference on, and half as many before it
 _SERVER_FACTS = ("target", "endpoint", "device", "device_name", "dtype", "target_sha256", "n_requests", "extra_body")
@@ -271,3 +275,38 @@ def _build_profile(run: Run) -> dict[str, JsonValue]:
     facts = {name: value for name, value in run.provenance.items() if name.startswith("server")}
     facts |= {name: run.provenance[name] for name in _SERVER_FACTS if name in run.provenance}
     return {"target": run.target, "drafter": run.drafter, **facts}
+
+
+def list_audit_tables(document: AuditDocument) -> list[TextTable]:
+    """The verdict with its figures, and the first texts that speculation changes."""
+    figures = TextTable(
+        "Does speculation change the answers?",
+        document.sentence[:1].upper() + document.sentence[1:] + ".",
+        ("Decoding", "Verdict", "Texts", "On/off differ", "Off/off differ", "On/on differ", "Ties", "Pass@1 on - off"),
+        tuple(
+            (
+                each.decoding,
+                each.verdict.replace("_", " "),
+                str(each.texts),
+                format_percent(each.changed_share),
+                format_percent(each.noise_share),
+                format_percent(each.on_noise_share),
+                str(each.near_ties),
+                f"{difference} points" if difference else "\N{EN DASH}",
+            )
+            for each in document.decodings
+            for difference in [format_difference(each.pass_at_1_difference, each.pass_at_1_interval)]
+        ),
+    )
+    if not document.tasks:
+        return [figures]
+    texts = TextTable(
+        "Texts that differ",
+        "From shortly before the first different token, without and with speculation.",
+        ("Task", "Sample", "Decoding", "Token", "Off", "On"),
+        tuple(
+            (text.task_id, str(text.index), text.decoding, str(text.position), repr(text.off), repr(text.on))
+            for text in document.tasks[:MAX_SHOWN]
+        ),
+    )
+    return [figures, texts]

@@ -19,7 +19,7 @@ from app.runs.failed_samples import count_failed_samples
 from app.runs.forms import parse_budget, parse_margin
 from app.runs.labels import assign_series, get_run_numbers, list_setting_words, shorten_labels
 from app.runs.quiet import QUIET_LIMIT_S
-from app.studies import audit, audit_tables, documents, forms, report, repository, service
+from app.studies import audit, documents, forms, report, repository, service
 from app.studies.analysis import AnalysisCache, StudyAnalysis
 from app.studies.documents import require_measured_budget
 from app.studies.loading import has_unloaded_reference, load_reference_studies
@@ -277,7 +277,7 @@ def _list_audit_tables(study: Study) -> list[TextTable]:
     if study.state in OPEN_RUN_STATES or not audit.is_audit(study):
         return []
     try:
-        return audit_tables.list_audit_tables(audit.build_audit_document(get_session(), study))
+        return audit.list_audit_tables(audit.build_audit_document(get_session(), study))
     except ConflictError:  # no text is in all passes
         return []
 

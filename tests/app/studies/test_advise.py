@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.advice import study
-from app.advice.sentence import format_advice
+from app.advice.report import format_advice
 from app.cli import advise, from_code
 from app.core.errors import UnavailableError
 from app.datasets import service

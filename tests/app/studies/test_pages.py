@@ -161,8 +161,10 @@ def test_page_rest_and_file_give_the_figures_of_the_definition_at_the_budget(wor
     assert best["budget_s"] == budget
     assert best["arm"] is None or (best["pass_first"], best["pass_all"]) == expected[best["arm"]]
     assert best["pass_first"] == max(first for first, _ in expected.values())
-    of_n = [cell for row in document["samples"][0]["rows"] for cell in row if cell["budget_s"] == budget]
-    assert {cell["arm"]: (cell["pass_first"], cell["pass_all"]) for cell in of_n} == expected
+    (family,) = document["samples"]
+    cells = [row[family["budgets"].index(budget)] for row in family["rows"]]
+    of_n = [(cell["pass_first"], cell["pass_all"]) for cell in cells]
+    assert dict(zip(family["arms"], of_n, strict=True)) == expected
     rows = csv.DictReader(io.StringIO(world.client.get(f"/api/v1/studies/{study}/export?format=csv").text))
     read = {
         row["arm"]: (float(row["pass_first"]), float(row["pass_all"]))
