@@ -239,7 +239,7 @@ def _print_comparison(console: Console, found: RunComparison) -> None:
     common.print_text_table(console, build_figures_table(found))
     for note in filter(None, (describe_speed(found), *describe_notes(found))):
         common.print_line(console, note)
-    changes = build_changes_table(found.reference, found.other)
+    changes = build_changes_table(found.overlay)
     if changes.rows:
         common.print_text_table(console, changes)
     else:
