@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.comparison.caution import describe_pair_caveats, is_same_device
+from app.comparison.caution import describe_caveats, is_same_device
 from app.comparison.documents import PairedDifference
 from app.comparison.loading import Overlay
 from app.comparison.pair import RunComparison
@@ -92,7 +92,7 @@ def describe_speed(compared: RunComparison) -> str:
 def describe_notes(compared: RunComparison) -> list[str]:
     """The caveats on the figures, a sentence or two each."""
     said = [f"Pass@{name} is undecided: {one.withheld}" for name, one in compared.figures.items() if one.withheld]
-    return said + describe_pair_caveats(compared.overlay, compared.conditions.machine_factor)
+    return said + describe_caveats(compared.overlay, compared.conditions.caveat)
 
 
 def format_markdown(compared: RunComparison) -> str:

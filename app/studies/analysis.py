@@ -43,19 +43,12 @@ class StudyAnalysis:
     engines: tuple[EngineRow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedAnalysis:
-    """An analysis, and until when (time.monotonic) it may be shown while the study works."""
-
-    analysis: StudyAnalysis
-    rest_until: float
-
-
 class AnalysisCache:
     """The analyses of the studies looked at last, each computed again when an arm has finished a task since."""
 
     def __init__(self) -> None:
-        self._kept: VersionedCache[uuid.UUID, _CachedAnalysis] = VersionedCache(MAX_CACHED)
+        # With each analysis until when (time.monotonic) it may be shown while the study works.
+        self._kept: VersionedCache[uuid.UUID, tuple[StudyAnalysis, float]] = VersionedCache(MAX_CACHED)
 
     def get(self, session: Session, study: Study, *, allow_stale: bool = False) -> StudyAnalysis:
         """The analysis of the study as it is now.
@@ -67,20 +60,16 @@ class AnalysisCache:
             tuple((run_id, arm.finished) for run_id, arm in compute_study_progress(session, study).items()),
             tuple((arm.run.state, arm.dropped_at) for arm in study.arms),
         )
-        kept = self._kept.get(
-            study.id,
-            version,
-            lambda: _compute_cached(session, study),
-            still_good=lambda kept: allow_stale and time.monotonic() < kept.rest_until,
-        )
-        return kept.analysis
 
+        def compute() -> tuple[StudyAnalysis, float]:
+            started = time.monotonic()
+            analysis = analyse_study(session, study)
+            ended = time.monotonic()
+            return analysis, ended + REST * (ended - started)
 
-def _compute_cached(session: Session, study: Study) -> _CachedAnalysis:
-    started = time.monotonic()
-    analysis = analyse_study(session, study)
-    ended = time.monotonic()
-    return _CachedAnalysis(analysis, ended + REST * (ended - started))
+        return self._kept.get(
+            study.id, version, compute, still_good=lambda kept: allow_stale and time.monotonic() < kept[1]
+        )[0]
 
 
 def analyse_study(session: Session, study: Study) -> StudyAnalysis:

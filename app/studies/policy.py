@@ -25,7 +25,7 @@ from app.jobs.reaper import recover_each
 from app.jobs.work.decode_job import build_task_prompt, prepare_engine
 from app.runs import transitions
 from app.runs.configuration import build_engine_config
-from app.runs.models import Run, RunTask
+from app.runs.models import Run
 from app.runs.policy import QUEUES, EvaluationPolicy, PendingWork, has_unpinned_work
 from app.runs.repository import load_tasks_with_samples
 from app.studies import schedule, service
@@ -118,7 +118,7 @@ class ArmPolicy(EvaluationPolicy):
         jobs = {
             study_id: schedule.find_next_job(session, study_id, here_only=True) for study_id in session.scalars(waiting)
         }
-        return [PendingWork(key, job.run, run_task_id=job.run_task_id) for key, job in jobs.items() if job is not None]
+        return [PendingWork(key, job.run, run_task_id=job.id) for key, job in jobs.items() if job is not None]
 
     def iterate_candidates(
         self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: WorkStep
@@ -133,7 +133,7 @@ class ArmPolicy(EvaluationPolicy):
                 job = schedule.find_next_job(session, study_id)
             if job is None:
                 return
-            yield job.run_task_id
+            yield job.id
 
     def build_waiting_condition(self, queue: str) -> ColumnElement[bool]:
         """Excludes decoding, whose messages `recover` resends."""
@@ -194,8 +194,7 @@ def _is_silent(ctx: Context, session: Session, study_id: uuid.UUID) -> bool:
     job = schedule.find_next_job(session, study_id)
     if job is None:
         return False
-    sent_at = session.scalar(select(RunTask.enqueued_at).where(RunTask.id == job.run_task_id))
-    return sent_at is None or sent_at < get_utc_time() - compute_silence_limit(ctx)
+    return job.enqueued_at is None or job.enqueued_at < get_utc_time() - compute_silence_limit(ctx)
 
 
 def _read_study_id(ctx: Context, run_id: uuid.UUID) -> uuid.UUID:

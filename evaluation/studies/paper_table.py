@@ -15,9 +15,6 @@ class PaperRow:
 
     arm: str
     method: str  # one of METHODS
-    target: str
-    drafter: str
-    n: int
     ms_per_token_first: float | None
     ms_per_token_last: float | None
     ms_per_token_all: float | None
@@ -48,9 +45,6 @@ def _build_row(compared: ArmComparison, place: int) -> PaperRow:
     return PaperRow(
         arm=arm.name,
         method=_get_method(arm),
-        target=arm.target,
-        drafter=arm.drafter,
-        n=arm.n,
         ms_per_token_first=own.first,
         ms_per_token_last=own.last,
         ms_per_token_all=own.all,
