@@ -18,6 +18,12 @@ POWER = 0.8
 ALPHA = 0.05
 """The level of a test: a difference counts if chance alone would show it less often."""
 
+LEAST_DISCORDANT = 6
+"""How many tasks must differ, all in favour of one run, for McNemar's p, here 2 * 0.5**6, to be below ALPHA.
+
+A run that solves fewer tasks than this cannot be shown to be better than any other.
+"""
+
 
 @lru_cache(maxsize=2**16)
 def compute_mcnemar_p(wins: int, losses: int) -> float:
@@ -38,17 +44,6 @@ def count_upper_tail(n: int, least: int) -> int:
         total += term
         term = term * (n - heads) // (heads + 1)
     return total
-
-
-def compute_least_discordant(alpha: float = ALPHA) -> int:
-    """How many tasks must differ, all in favour of one run, for McNemar's p to be below `alpha`: 6 at 5 %.
-
-    A run that solves fewer tasks than this cannot be shown to be better than any other. Where all that differ are in
-    favour of one run, p is 2 * 0.5 ** number of tasks.
-    """
-    if not 0.0 < alpha < 1.0:
-        raise MetricError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05")
-    return math.floor(1 - math.log2(alpha)) + 1
 
 
 def count_standard_errors(power: float, alpha: float) -> float:

@@ -20,9 +20,7 @@ from app.studies.report import format_share
 from app.studies.sentences import MeasuredTasks, describe_answer, to_text
 from app.web.ui.tables import ArmName, TextTable
 from app.web.ui.units import format_count, format_exact_seconds, format_milliseconds
-
-ENOUGH_SOLVED = 6
-"""Below this no loss of another model could be significant (docs/ci.md)."""
+from evaluation.significance import LEAST_DISCORDANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +98,12 @@ def _sentence(found: StudyDocument, failed: FailureCounts) -> str:
     if answer.arm is None:
         return f"None of these models solves any of the {code} {at}. {failed.advice}".rstrip()
     solved = round(answer.pass_first * n)
-    if solved < ENOUGH_SOLVED or n < MIN_TASKS:
+    if solved < LEAST_DISCORDANT or n < MIN_TASKS:
         said = (
             f"Too few to advise: the best of them, {answer.arm}, solves {solved} of the {code} {at}. A choice needs at "
-            f"least {MIN_TASKS} tasks, of which one model solves {ENOUGH_SOLVED}."
+            f"least {MIN_TASKS} tasks, of which one model solves {LEAST_DISCORDANT}."
         )
-        return f"{said} {failed.advice}" if solved < ENOUGH_SOLVED and n >= MIN_TASKS else said
+        return f"{said} {failed.advice}" if solved < LEAST_DISCORDANT and n >= MIN_TASKS else said
     sentences = describe_answer(
         answer, MeasuredTasks(n, found.study.dataset, found.study.dataset_tasks, "of your code")
     )

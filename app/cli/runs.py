@@ -31,7 +31,6 @@ from app.runs.schemas import ImportSpec
 from app.web.ui.units import format_percent
 from evaluation.decisions import MARGIN
 from evaluation.exchange import FORMATS
-from evaluation.significance import ALPHA
 
 
 @click.group()
@@ -155,7 +154,6 @@ def resume(run: str, json_file: str | None) -> None:
     callback=common.check_positive,
     help="seconds; default: the shorter of the two runs' budgets",
 )
-@click.option("--alpha", type=float, default=ALPHA, show_default=True, help="level of the test, above 0 and below 1")
 @click.option(
     "--fail-if-worse",
     is_flag=True,
@@ -180,7 +178,6 @@ def compare(
     reference: str,
     other: str,
     budget: float | None,
-    alpha: float,
     fail_if_worse: bool,
     margin: float | None,
     markdown: str | None,
@@ -189,20 +186,18 @@ def compare(
     """Compare NEW with BASE at one budget, over the tasks that both have graded.
 
     Each is a run (id, beginning of an id, or name) or a file FILE.json that `bassline runs export ID --format run`
-    wrote. The conclusion is about Pass@First: better, as good within the margin, or undecided, at the level --alpha.
+    wrote. The conclusion is about Pass@First: better, as good within the margin, or undecided.
 
     Example:
         bassline runs compare plain demo --budget 5
         bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md
     """
-    if not 0 < alpha < 1:
-        raise BadInputError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
     if markdown == json_file == "-":
         raise BadInputError("only one of markdown and json can be -: give a file for the other", "json")
     ctx = common.open_context()
     with ctx.database.read() as session:
         base, new = (run_file.load_measured_run(ctx, session, given) for given in (reference, other))
-        found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
+        found = compare_runs(session, base, new, budget, MARGIN if margin is None else margin / 100)
         text = format_markdown(found)
         document = found.build_document()
     common.write_json(json_file, document.model_dump(mode="json"))

@@ -35,7 +35,6 @@ class PairedDifference(ResponseModel):
     low: float
     high: float
     p: float
-    alpha: float = Field(description="the level of the test")
     verdict: PairVerdict = Field(description="better: the one with more tasks; as_good within the margin; or undecided")
     margin: float
     at_least: float = Field(description="one-sided 95 % lower limit of delta")

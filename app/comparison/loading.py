@@ -20,7 +20,6 @@ from app.samples.models import Sample
 from app.studies.repository import are_arms_of_one_study, count_rivals
 from app.web.ui.units import format_seconds
 from evaluation.paired_runs import PairedRuns
-from evaluation.significance import ALPHA
 
 _SAMPLE_COLUMNS = (
     Sample.run_task_id,
@@ -166,8 +165,6 @@ def build_overlay(
     task_ids: Mapping[int, str],
     letters: Sequence[str] = LETTERS,
     missing: Sequence[BasslineError] = (),
-    *,
-    alpha: float = ALPHA,
 ) -> Overlay:
     """The runs of one dataset over the tasks that all of them have graded, given all their samples.
 
@@ -194,7 +191,7 @@ def build_overlay(
         left_out=tuple(left_out),
         graded=paired.graded,
         samples=paired.samples,
-        paired_runs=PairedRuns(paired.outcomes, min(run.budget_s for run in kept), count_rivals(session, ids), alpha),
+        paired_runs=PairedRuns(paired.outcomes, min(run.budget_s for run in kept), count_rivals(session, ids)),
         in_turn=are_arms_of_one_study(session, ids),
     )
 

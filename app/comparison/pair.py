@@ -24,7 +24,7 @@ from app.studies.sentences import format_margin, format_tasks_to_decide
 from app.web.ui.units import format_count, format_percent, format_points, format_seconds, format_unsigned_points
 from evaluation.decisions import MARGIN
 from evaluation.outcomes import FIGURES, Figure
-from evaluation.significance import ALPHA, compute_least_discordant, compute_mcnemar_p
+from evaluation.significance import LEAST_DISCORDANT, compute_mcnemar_p
 
 
 class MeasuredRun(NamedTuple):
@@ -82,9 +82,8 @@ def load_stored_run(session: Session, run: Run) -> MeasuredRun:
 
 
 def compare_runs(
-    session: Session, reference: MeasuredRun, other: MeasuredRun, budget_s: float | None = None, alpha: float = ALPHA,
-    margin: float = MARGIN,
-) -> RunComparison:  # fmt: skip
+    session: Session, reference: MeasuredRun, other: MeasuredRun, budget_s: float | None = None, margin: float = MARGIN
+) -> RunComparison:
     """`other` against `reference`, wherever they come from, by a margin (a share of the tasks).
 
     Raises BadInputError for different datasets, no graded task in common, or a budget longer than a run's own.
@@ -92,7 +91,7 @@ def compare_runs(
     check_comparable(reference.run, other.run)
     rows = [row._replace(run=place) for place, one in enumerate((reference, other)) for row in one.samples]
     names = {task.task.position: task.task.task_id for task in reference.tasks}
-    overlay = build_overlay(session, (reference.run, other.run), rows, names, alpha=alpha)
+    overlay = build_overlay(session, (reference.run, other.run), rows, names)
     return compare(overlay, (reference.tasks, other.tasks), budget_s or overlay.max_budget_s, margin)
 
 
@@ -138,7 +137,6 @@ def _compare_figure(
         losses=losses,
         delta=decision.difference,
         p=compute_mcnemar_p(len(wins), len(losses)),
-        alpha=runs.alpha,
         withheld=withheld,
         **undecided,
     )
@@ -206,11 +204,11 @@ def describe_inferiority(first: PairedDifference) -> str | None:
 
 def _find_lack_of_power(first: PairedDifference) -> str | None:
     """Why a loss of every task that A solves would not be seen, and what to do; None where it would be."""
-    solved, needed = round(first.b * first.n_tasks), compute_least_discordant(first.alpha)
-    if solved >= needed:
+    solved = round(first.b * first.n_tasks)
+    if solved >= LEAST_DISCORDANT:
         return None
     return (
         f"A solves {solved} of {format_count(first.n_tasks, 'task')}: even if B lost all of them, p would be "
-        f"{compute_mcnemar_p(0, solved):.3f}. For a loss to be seen at {first.alpha:g}, A must solve at least "
-        f"{needed}: evaluate more tasks or more samples per task, give a larger budget, or test at a larger alpha."
+        f"{compute_mcnemar_p(0, solved):.3f}. For a loss to be seen, A must solve at least {LEAST_DISCORDANT}: "
+        "evaluate more tasks or more samples per task, or give a larger budget."
     )

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evaluation import significance
-from evaluation.metrics import MetricError
 
 
 @given(st.integers(0, 80), st.integers(0, 80))
@@ -17,17 +16,9 @@ def test_mcnemar_is_the_binomial_test_of_the_tasks_that_differ(wins: int, losses
     assert significance.compute_mcnemar_p(wins, losses) == pytest.approx(p)
 
 
-@given(st.floats(1e-6, 0.99))
-def test_the_least_number_of_differing_tasks_is_where_the_test_turns(alpha: float) -> None:
-    least = significance.compute_least_discordant(alpha)
-    assert significance.compute_mcnemar_p(0, least) < alpha
-    assert significance.compute_mcnemar_p(0, least - 1) >= alpha or least == 1
-
-
 def test_six_tasks_at_five_percent() -> None:
-    assert significance.compute_least_discordant() == 6
-    with pytest.raises(MetricError, match="alpha is 1: give a level"):
-        significance.compute_least_discordant(1)
+    least = significance.LEAST_DISCORDANT
+    assert significance.compute_mcnemar_p(0, least) < significance.ALPHA <= significance.compute_mcnemar_p(0, least - 1)
 
 
 @pytest.mark.parametrize(

@@ -80,20 +80,8 @@ def test_a_base_that_solves_too_few_tasks_to_see_a_loss_is_refused(world, bassli
     assert "Undecided: A solves too few tasks." in result.stdout
     said = " ".join(result.stderr.split())
     assert "A solves 5 of 32 tasks: even if B lost all of them, p would be 0.062." in said
-    assert "A must solve at least 6: evaluate more tasks or more samples per task, give a larger budget" in said
+    assert "A must solve at least 6: evaluate more tasks or more samples per task, or give a larger budget" in said
     assert bassline("runs", "compare", "base", "new").exit_code == 0  # it only reports unless asked
-
-
-def test_a_larger_alpha_sees_the_loss_of_fewer_tasks(world, bassline):
-    add(world, "base", FEW)
-    add(world, "new", "0" * 32)
-    words = ["runs", "compare", "base", "new", "--budget", "3", "--fail-if-worse", "--json", "-"]
-    result = bassline(*words, "--alpha", "0.1")
-    assert result.exit_code == 3, result.output
-    assert json.loads(result.stdout)["pass_first"]["alpha"] == 0.1
-    assert json.loads(result.stdout)["conclusion"]["underpowered"] is None
-    assert json.loads(bassline(*words).stdout)["conclusion"]["underpowered"].startswith("A solves 5 of 32 tasks")
-    assert "alpha is 1: give a level above 0 and below 1" in bassline(*words, "--alpha", "1").stderr
 
 
 def test_a_run_that_is_better_than_a_weak_base_is_called_better(world, bassline):
