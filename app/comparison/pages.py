@@ -108,7 +108,6 @@ def show(runs: str) -> str:
 
 
 def _describe_pair(overlay: Overlay, budget_s: float) -> dict[str, Any]:
-    """What the page says of two runs beside what it says of many."""
     pair = compare(overlay, [read_tasks(get_session(), run.id) for run in overlay.runs], budget_s)
     return {
         "pair": pair,
@@ -194,7 +193,6 @@ def _choose_budget(overlay: Overlay, errors: list[str]) -> float:
 
 
 def _build_frame(overlay: Overlay, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
-    """What the pages of curves and matrix both show."""
     names = list(zip(overlay.letters, overlay.labels, overlay.runs, strict=True))
     return {"overlay": overlay, "runs": runs, "names": names, "budget": budget_s, "errors": errors}
 

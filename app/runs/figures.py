@@ -22,7 +22,7 @@ from app.samples.models import FINISHED_REASONS, Sample
 from evaluation import metrics
 from evaluation.outcomes import PairedOutcomes, compute_pass_all, compute_pass_first
 
-SELECTOR: metrics.Selector = "mean_logprob"
+SELECTOR = "mean_logprob"
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,6 @@ def list_model_choices() -> list[tuple[str, str]]:
 
 
 def _build_arms(values: MultiDict[str, str]) -> Grid:
-    """The arms. Raises BadInputError that names the field."""
     preset = values.get("preset", "")
     names = [name for name in ArmOptions.model_fields if not (preset and name in PRESET_OPTIONS)]
     given = {name: found for name in names if (found := get_selected_values(values, name))}

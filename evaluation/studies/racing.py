@@ -74,7 +74,6 @@ def find_dropped(
 def _find_drop(
     compared: ArmComparison, worse: int, better: int, budgets: Sequence[float], threshold: float
 ) -> Drop | None:
-    """The verdict on one ordered pair."""
     solved = {budget: [compared.count("all", arm, budget) for arm in (worse, better)] for budget in budgets}
     seen = [budget for budget, counts in solved.items() if any(counts)]
     if not seen or any(solved[budget][0] > solved[budget][1] for budget in budgets):
