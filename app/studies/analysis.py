@@ -22,7 +22,7 @@ from app.studies.engine_rows import EngineRow, build_engine_rows, is_speculative
 from app.studies.models import Study
 from app.studies.progress import compute_study_progress
 from evaluation.studies.analysis import Analysis, analyse
-from evaluation.studies.arms import Arm, ArmComparison, ArmMeasurements
+from evaluation.studies.arms import Arm, ArmComparison
 
 MAX_CACHED = 20  # analyses in memory
 REST = 20  # a cached analysis stays valid for this many times its computing time: at most 5 % of one core
@@ -105,9 +105,9 @@ def build_arm(session: Session, name: str, run: Run) -> Arm:
         drafting_family=_dump_without(options, DRAFTING_OPTIONS),
         speculative=is_speculative(run),
         cost_s=busy / len(decoded) if decoded else 0.0,
-        measured=ArmMeasurements(
-            run.measured.tokens_per_s, run.measured.mean_acceptance_length, _compute_utilization(run, decoded, busy)
-        ),
+        tokens_per_s=run.measured.tokens_per_s,
+        mean_acceptance_length=run.measured.mean_acceptance_length,
+        utilization=_compute_utilization(run, decoded, busy),
     )
 
 

@@ -49,9 +49,9 @@ def _build_row(compared: ArmComparison, place: int) -> PaperRow:
         ms_per_token_last=own.last,
         ms_per_token_all=own.all,
         speed_up=_compute_speed_up(compared, place, plain) if arm.speculative and plain is not None else None,
-        tokens_per_s=arm.measured.tokens_per_s,
-        mean_acceptance_length=arm.measured.mean_acceptance_length,
-        utilization=arm.measured.utilization,
+        tokens_per_s=arm.tokens_per_s,
+        mean_acceptance_length=arm.mean_acceptance_length,
+        utilization=arm.utilization,
     )
 
 

@@ -34,7 +34,6 @@ class FamilySamples:
     these choices.
     """
 
-    family: str
     target: str
     drafter: str
     ns: tuple[int, ...]
@@ -64,7 +63,6 @@ def _build_family(compared: ArmComparison, budgets: Sequence[float], places: Seq
     arms = [compared.arms[place] for place in places]
     first, every = ([_choose_n(compared, figure, budget, places) for budget in budgets] for figure in FIGURES)
     return FamilySamples(
-        family=arms[0].family,
         target=arms[0].target,
         drafter=arms[0].drafter,
         ns=tuple(arm.n for arm in arms),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.studies.arms import ArmMeasurements
 from evaluation.studies.paper_table import build_paper_table
 from tests.evaluation.studies.making import MadeArm, arm, passing, score
 
@@ -18,7 +17,8 @@ def paper() -> list[MadeArm]:
             "batched",
             [[(t / 2, True)] * 8 for t in times],
             drafting_family="8",
-            measured=ArmMeasurements(900.0, 2.9),
+            tokens_per_s=900.0,
+            mean_acceptance_length=2.9,
             **options,
         ),
         arm("single", [[(t / 4, t <= 5)] for t in times], drafting_family="1", **options),
