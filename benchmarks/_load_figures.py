@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluation.load_comparison import LoadTestResult, RateResult, bound_capacity, compare_with_idle, describe_capacity
+from evaluation.load_comparison import describe_capacity, find_capacity
 from evaluation.load_metrics import UNCLOCKED_S, LoadPoint
 
 Rate = float | None  # None: idle
@@ -25,19 +25,8 @@ class MeasuredService:
 
     @property
     def loaded(self) -> list[LoadPoint]:
-        """The points under load, by rate."""
-        return [point for rate, point in self.points.items() if rate is not None]
-
-    @property
-    def results_by_rate(self) -> list[RateResult]:
-        """The rates, ascending, with their Pass@First."""
-        points = sorted(self.loaded, key=lambda point: point.rate or 0.0)
-        return [RateResult(point.rate or 0.0, point.pass_first, point.by_prompt) for point in points]
-
-    def summarize(self) -> LoadTestResult:
-        """The measured service as a LoadTestResult. KeyError before it was measured idle."""
-        idle = RateResult(0.0, self.idle.pass_first, self.idle.by_prompt)
-        return LoadTestResult(idle, self.results_by_rate)
+        """The points under load, by rate, ascending."""
+        return [self.points[rate] for rate in sorted(rate for rate in self.points if rate is not None)]
 
 
 def build_row(point: LoadPoint) -> dict[str, Any]:
@@ -71,17 +60,16 @@ def compute_figures(measured: MeasuredService) -> dict[str, float]:
         found[f"{at}.right_in_time_per_s"] = point.right_in_time_per_s
         found[f"{at}.tokens_per_s"] = point.tokens_per_s
     if measured.loaded:
-        service = measured.summarize()
-        shown = bound_capacity(compare_with_idle(service.idle, service.tried))
-        found[f"capacity.{SERVICE}"] = service.capacity or 0.0
-        found[f"capacity.{SERVICE}.low"] = shown.low or 0.0
-        found[f"capacity.{SERVICE}.high"] = shown.high or 0.0
+        capacity = find_capacity(measured.idle, measured.loaded)
+        found[f"capacity.{SERVICE}"] = capacity.estimate or 0.0
+        found[f"capacity.{SERVICE}.low"] = capacity.low or 0.0
+        found[f"capacity.{SERVICE}.high"] = capacity.high or 0.0
     return found
 
 
 def build_sentences(measured: MeasuredService) -> list[str]:
     """What the service carries, and whether its own clock can be believed, a line each."""
-    lines = [describe_capacity(measured.summarize())] if measured.loaded else []
+    lines = [describe_capacity(measured.idle, measured.loaded)] if measured.loaded else []
     unclocked = max((point.unclocked_p95_s or 0.0 for point in measured.points.values()), default=0.0)
     if unclocked > UNCLOCKED_S:
         lines.append(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.metrics import RESAMPLES, Bools, Floats, Ints, MetricError
-from evaluation.significance import ALPHA, POWER, compute_least_discordant
+from evaluation.significance import ALPHA, LEAST_DISCORDANT, POWER
 
 PairVerdict = Literal["better", "as_good", "undecided"]
 
@@ -89,15 +89,7 @@ class PairBand:
     between. `n_configurations` is the number of configurations among which the reader chooses.
     """
 
-    def __init__(
-        self,
-        budgets: Sequence[float],
-        a: Bools,
-        b: Bools,
-        end_s: float,
-        n_configurations: int = 2,
-        alpha: float = ALPHA,
-    ) -> None:
+    def __init__(self, budgets: Sequence[float], a: Bools, b: Bools, end_s: float, n_configurations: int = 2) -> None:
         if a.shape != b.shape or a.shape[1] != len(budgets) or not len(a):
             raise MetricError("decision: give the same tasks and budgets for both runs")
         nothing = np.zeros((len(a), 1), dtype=np.int8)
@@ -106,11 +98,9 @@ class PairBand:
         self._starts = np.array([0.0, *budgets])
         self._wins: Ints = (differences > 0).sum(axis=0)
         self._losses: Ints = (differences < 0).sum(axis=0)
-        tests = max(count_effective_tests(differences, alpha), LEAST_TESTS)
-        # As strict as the exact test also at other levels: one task fewer than it needs does not decide.
-        exact = math.sqrt(compute_least_discordant(alpha) - 1)
-        self.two_sided = max(exact, compute_critical_value(alpha / 2, tests * math.comb(max(n_configurations, 2), 2)))
-        one_sided = compute_critical_value(alpha, tests * (max(n_configurations, 2) - 1))
+        tests = max(count_effective_tests(differences), LEAST_TESTS)
+        self.two_sided = compute_critical_value(ALPHA / 2, tests * math.comb(max(n_configurations, 2), 2))
+        one_sided = compute_critical_value(ALPHA, tests * (max(n_configurations, 2) - 1))
         self._steps = list_decision_steps(end_s)
         counts, places = np.unique(np.stack([self._wins, self._losses]), axis=1, return_inverse=True)
         limits = compute_score_interval(self.n_tasks, counts[0], counts[1], np.array([[self.two_sided], [one_sided]]))
@@ -160,16 +150,16 @@ def compute_critical_value(alpha: float, tests: float) -> float:
     return -NormalDist().inv_cdf(max(alpha / tests, 1e-300))
 
 
-def count_effective_tests(differences: NDArray[np.int8], alpha: float = ALPHA) -> float:
+def count_effective_tests(differences: NDArray[np.int8]) -> float:
     """How many independent tests the budgets are worth, given the difference of each task at each of them `[T, K]`.
 
     The supremum over the budgets of the studentized difference is drawn with a Gaussian multiplier for each task
     (Annals of Statistics 41, 2013, p. 2786), which keeps the correlation of the budgets. The result is the
-    number of independent tests with the same quantile at 1 - `alpha`. A budget at which too few tasks differ to decide
+    number of independent tests with the same quantile at 1 - ALPHA. A budget at which too few tasks differ to decide
     anything adds nothing (Tarone, Biometrics 46, 1990).
     """
     tasks = len(differences)
-    changed = np.flatnonzero((differences != 0).sum(axis=0) >= compute_least_discordant(alpha))
+    changed = np.flatnonzero((differences != 0).sum(axis=0) >= LEAST_DISCORDANT)
     if not len(changed) or tasks < 2:
         return 1.0
     places = changed[np.unique(np.linspace(0, len(changed) - 1, MAX_COLUMNS).round().astype(int))]
@@ -180,8 +170,8 @@ def count_effective_tests(differences: NDArray[np.int8], alpha: float = ALPHA) -
         return 1.0
     standard = (centred[:, kept] / spread[kept]).astype(np.float32)
     supremum = np.abs(_draw_multipliers(tasks) @ standard).max(axis=1)
-    inside = math.erf(float(np.quantile(supremum, 1 - alpha)) / math.sqrt(2))
-    return max(1.0, math.log(1 - alpha) / math.log(inside))
+    inside = math.erf(float(np.quantile(supremum, 1 - ALPHA)) / math.sqrt(2))
+    return max(1.0, math.log(1 - ALPHA) / math.log(inside))
 
 
 @lru_cache(maxsize=8)

@@ -169,7 +169,6 @@ def _format_json(row: Mapping[str, Any]) -> str:
 
 
 def _to_record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task], fields: Fields) -> SampleRecord:
-    """One row of any format as a record."""
     task_id = _get_string(row, "task_id", where)
     task = _find_task(tasks, task_id, where)
     record: SampleRecord = dict.fromkeys(fields)

@@ -6,14 +6,13 @@ the wait. A request that was refused or has failed counts as not solved: its use
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from evaluation.load_comparison import PromptTally, count_effective_requests, tally
 from evaluation.metrics import MetricError, SampleOutcome, compute_wilson_interval
 from evaluation.outcomes import PairedOutcomes
 
@@ -49,6 +48,14 @@ class LoadTestRequest:
         return min((one.finished_s for one in self.samples if one.finished_s is not None), default=None)
 
 
+class PromptTally(NamedTuple):
+    """The requests of one prompt: how many there were, and how many were answered right in time (by the chosen sample,
+    or by any)."""
+
+    asked: int
+    right: int
+
+
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
     """A service at one rate. Shares are of all requests, with 95 % intervals over prompts; quantiles are over the
@@ -77,8 +84,7 @@ class LoadPoint:
     right_in_time: int  # requests whose chosen sample is right within the budget
     right_in_time_per_s: float  # over the window
     n_given: float | None  # mean number of samples in an answer
-    # for each prompt, in the order in which all rates ask for them: (requests, of these right in time)
-    by_prompt: tuple[tuple[int, int], ...]
+    by_prompt: tuple[PromptTally, ...]  # in the order in which all rates ask for the prompts
     lost_to_others: float | None = None  # share of the machine that other programs took meanwhile; None: unknown
 
 
@@ -94,7 +100,7 @@ def build_point(
     found = PairedOutcomes.from_samples(sample for one in asked for sample in one.outcomes)
     prompts = [one.prompt or one.key for one in asked]
     solved = found.find_passes(budget_s)
-    of_first, of_all = (tally(zip(prompts, each[0].tolist(), strict=True)).values() for each in solved)
+    of_first, of_all = (_tally(zip(prompts, each[0].tolist(), strict=True)) for each in solved)
     pass_first, pass_first_interval = _estimate_share(of_first)
     pass_all, pass_all_interval = _estimate_share(of_all)
     right_in_time = sum(one.right for one in of_first)
@@ -126,11 +132,34 @@ def build_point(
         right_in_time=right_in_time,
         right_in_time_per_s=right_in_time / window_s,
         n_given=fmean(len(one.samples) for one in answered) if answered else None,
-        by_prompt=tuple((one.asked, one.right) for one in of_first),
+        by_prompt=of_first,
     )
 
 
-def _estimate_share(tallies: Collection[PromptTally]) -> tuple[float, tuple[float, float]]:
+def _tally(outcomes: Iterable[tuple[str, bool]]) -> tuple[PromptTally, ...]:
+    """The tally of each prompt, from the prompt of each request and whether it was right in time."""
+    rights: dict[str, list[bool]] = {}
+    for prompt, right in outcomes:
+        rights.setdefault(prompt, []).append(right)
+    return tuple(PromptTally(len(each), sum(each)) for each in rights.values())
+
+
+def count_effective_requests(tallies: Sequence[PromptTally]) -> float:
+    """How many independent requests tell as much about the share of right ones as these.
+
+    The design effect of a cluster sample, at least 1; where all or none are right, one request for each prompt.
+    """
+    n, asked, right = len(tallies), sum(one.asked for one in tallies), sum(one.right for one in tallies)
+    if asked == n:
+        return float(asked)
+    share = right / asked
+    if share in (0.0, 1.0) or n < 2:
+        return float(n)
+    spread = sum((one.right - share * one.asked) ** 2 for one in tallies) * n / (n - 1)
+    return asked / max(spread / (asked * share * (1 - share)), 1.0)
+
+
+def _estimate_share(tallies: Sequence[PromptTally]) -> tuple[float, tuple[float, float]]:
     """The share of the requests that are right, and Wilson's interval with the effective number of requests: ten of one
     prompt tell less than ten of ten prompts."""
     share = sum(one.right for one in tallies) / sum(one.asked for one in tallies)

@@ -22,6 +22,7 @@ from evaluation.decisions import compute_score_interval
 from evaluation.significance import ALPHA, POWER, compute_mcnemar_p, count_standard_errors
 
 AuditVerdict = Literal["equal", "within_noise", "changed", "undecided"]
+GREEDY, SAMPLED = "greedy", "sampled"
 Key = tuple[str, int]  # task_id, index of the sample
 VERDICTS: tuple[AuditVerdict, ...] = ("equal", "within_noise", "undecided", "changed")
 """From the best to the worst."""
@@ -71,25 +72,26 @@ Texts = Mapping[Key, AuditedText]
 
 @dataclass(frozen=True, slots=True)
 class AuditedDecoding:
-    """The verdict about one way to decode, greedy or sampled, and what it rests on."""
+    """The verdict about one way to decode, GREEDY or SAMPLED, and what it rests on. Shares are of texts."""
 
+    decoding: str
     verdict: AuditVerdict
     sentence: str
-    n_texts: int
-    changed_share: float  # on against off
-    changed_interval: tuple[float, float]  # beyond the noise, as a share of texts
-    noise_share: float  # off against off
-    on_noise_share: float  # on against on
-    p: float  # of the paired test, changes against noise; greedy: no near ties
+    texts: int
+    changed_share: float  # with speculation against without
+    changed_interval: tuple[float, float]  # 95 % interval of the changes beyond the noise
+    noise_share: float  # without speculation, the second time against the first
+    on_noise_share: float  # with speculation, the second time against the first
+    p: float  # of the paired test of changes against noise; greedy: without near ties
     near_ties: int  # among first differences; sampled: always 0
-    first_difference: Mapping[str, int]  # texts by the token at which on and off part
-    more_likely: tuple[int, int]  # first differences: (on has the more likely token, off has it)
-    likelihood_p: float  # of the exchangeability of these
+    first_difference: Mapping[str, int]  # changed texts by the position of the first different token
+    on_more_likely: int  # first differences where speculation's token is the more likely one
+    off_more_likely: int
+    likelihood_p: float  # of the test that both are as often the more likely one
     detectable_share: float  # of the more likely tokens on one side, 0.5 to 1, that would be found in 80 % of the cases
     pass_at_1_difference: float | None
     pass_at_1_interval: tuple[float, float] | None
     tasks_for_one_point: int | None  # tasks at which a difference of 1 point would be found
-    differences: Mapping[Key, FirstDifference]
 
 
 def find_first_difference(a: AuditedText, b: AuditedText) -> FirstDifference | None:
@@ -107,8 +109,14 @@ def find_first_difference(a: AuditedText, b: AuditedText) -> FirstDifference | N
     return FirstDifference(place, place, b.logprobs[place] - a.logprobs[place] if is_known else None)
 
 
-def audit_decoding(off: tuple[Texts, Texts], on: tuple[Texts, Texts], *, is_greedy: bool) -> AuditedDecoding:
-    """Compare the texts of two passes without speculation and two with it. Raises AuditError without common texts."""
+def audit_decoding(
+    decoding: str, off: tuple[Texts, Texts], on: tuple[Texts, Texts]
+) -> tuple[AuditedDecoding, Mapping[Key, FirstDifference]]:
+    """Compares the texts of two passes without speculation and two with it; also where speculation changes each text.
+
+    Raises AuditError without common texts.
+    """
+    is_greedy = decoding == GREEDY
     keys = sorted(set(off[0]) & set(off[1]) & set(on[0]) & set(on[1]))
     if not keys:
         raise AuditError("no text was decoded in all four passes: raise the budget, or see why the tasks failed")
@@ -129,10 +137,11 @@ def audit_decoding(off: tuple[Texts, Texts], on: tuple[Texts, Texts], *, is_gree
         is_beyond=wins > losses and p < ALPHA, is_greedy=is_greedy, n_likelihoods=len(gains), likelihood_p=likelihood_p,
     )  # fmt: skip
     difference, interval, tasks = _compare_verdicts(off[0], on[0], keys)
-    return AuditedDecoding(
+    audited = AuditedDecoding(
+        decoding=decoding,
         verdict=verdict,
         sentence=sentence,
-        n_texts=len(keys),
+        texts=len(keys),
         changed_share=len(changes) / len(keys),
         changed_interval=_compute_interval(len(keys), wins, losses),
         noise_share=len(noise) / len(keys),
@@ -140,14 +149,15 @@ def audit_decoding(off: tuple[Texts, Texts], on: tuple[Texts, Texts], *, is_gree
         p=p,
         near_ties=len(changes) - len(clear),
         first_difference=_count_positions(changes),
-        more_likely=more_likely,
+        on_more_likely=more_likely[0],
+        off_more_likely=more_likely[1],
         likelihood_p=likelihood_p,
         detectable_share=detectable,
         pass_at_1_difference=difference,
         pass_at_1_interval=interval,
         tasks_for_one_point=tasks,
-        differences=changes,
     )
+    return audited, changes
 
 
 def find_worst(verdicts: Sequence[AuditVerdict]) -> AuditVerdict:

@@ -16,12 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-Selector = Literal["mean_logprob"]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -96,28 +94,15 @@ class Latency:
     all: float | None  # mean over rows of each row's own time per token
 
 
-def compute_pass_at_k(n: int, c: int, k: int) -> float:
-    """Unbiased probability that at least one of k samples passes, drawn without replacement from n of which c pass.
+def compute_pass_at_1(outcomes: Iterable[SampleOutcome]) -> float:
+    """pass@1 (Chen et al., arXiv 2107.03374): the share of passing samples, as a mean over tasks.
 
-    1 - C(n - c, k) / C(n, k) (Chen et al., arXiv 2107.03374). Raises MetricError for n < k.
+    Without a budget: every sample counts, finished or not.
     """
-    if not 0 <= c <= n:
-        raise MetricError(f"pass@{k}: {c} of {n} samples cannot pass")
-    if k < 1:
-        raise MetricError(f"pass@{k}: k must be at least 1")
-    if n < k:
-        raise MetricError(f"pass@{k} needs at least {k} samples per task, there are {n}: choose k up to {n}")
-    if n - c < k:
-        return 1.0
-    return float(1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
-
-
-def compute_mean_pass_at_k(outcomes: Iterable[SampleOutcome], k: int) -> float:
-    """pass@k as a mean over tasks, without a budget: every sample counts, finished or not."""
     passed: defaultdict[str, list[bool]] = defaultdict(list)
     for outcome in outcomes:
         passed[outcome.task_id].append(outcome.passed)
-    return float(np.mean([compute_pass_at_k(len(rows), sum(rows), k) for rows in passed.values()]))
+    return float(np.mean([np.mean(rows) for rows in passed.values()]))
 
 
 def compute_wilson_interval(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:

@@ -12,7 +12,7 @@ import numpy as np
 from evaluation.decisions import MARGIN, PairBand, PairDecision
 from evaluation.metrics import Curve, compute_wilson_interval
 from evaluation.outcomes import Figure, PairedOutcomes
-from evaluation.significance import ALPHA, compute_mcnemar_p
+from evaluation.significance import compute_mcnemar_p
 
 Interval = tuple[float, float]
 
@@ -20,10 +20,8 @@ Interval = tuple[float, float]
 class PairedRuns:
     """Runs up to `end_s` seconds; the reader chooses among `n_configurations` (default: these)."""
 
-    def __init__(
-        self, outcomes: PairedOutcomes, end_s: float, n_configurations: int | None = None, alpha: float = ALPHA
-    ) -> None:
-        self.outcomes, self.end_s, self.alpha = outcomes, end_s, alpha
+    def __init__(self, outcomes: PairedOutcomes, end_s: float, n_configurations: int | None = None) -> None:
+        self.outcomes, self.end_s = outcomes, end_s
         self.n_configurations = n_configurations or outcomes.n_runs
         self._bands: dict[tuple[Figure, int, int], PairBand] = {}
 
@@ -65,7 +63,7 @@ class PairedRuns:
         """Run `a` against run `b` at all budgets. With `stretch`, the times of each are multiplied by its factor."""
         budgets, *figures = self.outcomes.find_solved_at_changes((a, b), self.end_s, stretch)
         of_a, of_b = figures[figure == "all"]
-        return PairBand(budgets.tolist(), of_a, of_b, self.end_s, self.n_configurations, self.alpha)
+        return PairBand(budgets.tolist(), of_a, of_b, self.end_s, self.n_configurations)
 
     def decide(self, figure: Figure, a: int, b: int, budget_s: float, margin: float = MARGIN) -> PairDecision:
         """Run `a` against run `b` at a budget up to `end_s`. Raises MetricError for a longer one."""
@@ -74,11 +72,6 @@ class PairedRuns:
         if (figure, a, b) not in self._bands:
             self._bands[figure, a, b] = self.build_band(figure, a, b)
         return self._bands[figure, a, b].decide(budget_s, margin)
-
-    def leads_clearly(self, figure: Figure, run: int, budget_s: float) -> bool:
-        """Whether the run is better than every other one."""
-        others = (other for other in range(self.outcomes.n_runs) if other != run)
-        return all(self.decide(figure, run, other, budget_s).is_better for other in others)
 
     def count_wins_and_losses(self, figure: Figure, a: int, b: int, budget_s: float) -> tuple[int, int]:
         """How many tasks run `a` alone solves, and how many run `b` alone does."""

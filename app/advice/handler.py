@@ -5,7 +5,9 @@ The study runs like any other. Meanwhile the job waits in its queue without a me
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 import time
 import uuid
 from collections import Counter
@@ -16,10 +18,9 @@ from typing import Any
 
 from sqlalchemy.orm import undefer
 
-from app.advice.project import LIMIT_S, PreparedProject, find_archive_folder, open_archive, open_folder
 from app.advice.report import build_report
 from app.advice.schemas import AdviceSpec
-from app.advice.service import KIND, STEPS, UploadedProject
+from app.advice.service import KIND, STEPS, UploadedProject, find_interpreter
 from app.advice.study import describe_progress, make_study_spec
 from app.background.handlers import Handler, JobAttempt, UnfinishedError
 from app.background.models import BackgroundJob
@@ -36,13 +37,21 @@ from app.studies.models import Study
 from app.studies.repository import find_study_by_id, get_study
 from app.web.ui.units import format_seconds
 from evaluation.from_code import run
-from evaluation.from_code.build import TaskResult
+from evaluation.from_code.build import Options, TaskResult
+from evaluation.from_code.calls.commands import resolve_command
+from evaluation.from_code.calls.confined import Confinement
 from evaluation.from_code.calls.record import N_RUNS
+from evaluation.from_code.project_tests.requirements import install_packages, parse_requirements
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import FinishedDataset
+from evaluation.from_code.source.project import Project, open_project
+from evaluation.from_code.source.uploaded import check_sources, derive_name, unpack_project, write_project
 from evaluation.sandbox import Sandbox
+from evaluation.sandbox.interpreter import NOBODY, get_dropped_identity
 
 STEP_S = 2.0  # progress is stored this often; results of functions are in files
+LIMIT_S = 300.0
+"""Time limit of one run of the tests; both runs together stay below the broker's message timeout."""
 _SHOWN_REASONS = 3
 
 
@@ -225,3 +234,47 @@ def _submit_study(job: BackgroundJob, attempt: JobAttempt, spec: AdviceSpec, stu
     left_s = 60.0 * spec.minutes - passed_s
     asked = make_study_spec(dataset, models, spec.budget_s, spec.n, left_s, spec.quiet_limit_s)
     studies.submit(ctx, asked, study_id=study_id)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedProject:
+    """A project with the command of its tests; with a `confinement` they run in the sandbox alone."""
+
+    project: Project
+    command: list[str]
+    options: Options
+    confinement: Confinement | None
+
+
+def open_folder(spec: AdviceSpec) -> PreparedProject:
+    """A folder of this machine, whose tests run as its user runs them. Raises ProjectError, BadInputError."""
+    python = find_interpreter(spec)
+    command = resolve_command(from_code.split_command(spec.tests), python)
+    return PreparedProject(open_project(spec.path), command, Options(limit_s=LIMIT_S, python=python), None)
+
+
+def open_archive(spec: AdviceSpec, archive: UploadedProject, folder: Path, sandbox: Sandbox) -> PreparedProject:
+    """An archive, written into the folder with the packages that its tests need. What is there already stays.
+
+    Raises ProjectError.
+    """
+    packages, complete = folder / "site-packages", folder / "complete"
+    project = folder / "source" / derive_name(archive.name)
+    confinement = Confinement(sandbox, packages)
+    confinement.require_namespaces()
+    if not (complete.is_file() and folder.stat().st_uid in (os.geteuid(), NOBODY)):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        write_project(unpack_project(archive.data, archive.name), project)
+        check_sources(project)
+        install_packages(parse_requirements(spec.requirements), packages, sandbox.python.version[:2])
+        if get_dropped_identity():  # the sandbox runs as another user, who alone may enter
+            os.chown(folder, NOBODY, NOBODY)
+        complete.touch()
+    command = confinement.resolve(spec.tests)
+    return PreparedProject(open_project(str(project)), command, Options(limit_s=LIMIT_S), confinement)
+
+
+def find_archive_folder(job_id: object) -> Path:
+    """Where the archive of a job is written: not in the data folder, which the sandbox's user may not enter."""
+    return Path(tempfile.gettempdir()) / f"bassline-sent-{job_id}"

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.advice.sentence import format_advice
+from app.advice.study import MIN_TASKS
 from app.datasets.models import Dataset
 from app.runs.failed_samples import FailureCounts, count_failed_samples
 from app.studies import documents, export
@@ -17,8 +17,10 @@ from app.studies.documents import StudyDocument
 from app.studies.models import Study
 from app.studies.progress import compute_study_progress
 from app.studies.report import format_share
+from app.studies.sentences import MeasuredTasks, describe_answer, to_text
 from app.web.ui.tables import ArmName, TextTable
-from app.web.ui.units import format_exact_seconds, format_milliseconds
+from app.web.ui.units import format_count, format_exact_seconds, format_milliseconds
+from evaluation.significance import LEAST_DISCORDANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +79,32 @@ def describe_coverage(coverage: dict[str, Any]) -> str:
         f"project's tests call ({100 * coverage['covered_share']:.0f} %). An answer is judged by recorded calls, or by "
         "the tests that cover its function."
     )
+
+
+def format_advice(found: StudyDocument, failed: FailureCounts) -> str:
+    """The sentence about a study at its own budget. It begins with what disturbed the clock.
+
+    `failed` are the samples of its arms that did not pass.
+    """
+    return found.disturbance + _sentence(found, failed)
+
+
+def _sentence(found: StudyDocument, failed: FailureCounts) -> str:
+    n = found.study.tasks_common
+    if not n or not found.answer:
+        return "No task was graded for every model, so there is nothing to advise."
+    answer = found.answer[-1]
+    code, at = f"{format_count(n, 'task')} of your code", f"within {format_exact_seconds(answer.budget_s)}"
+    if answer.arm is None:
+        return f"None of these models solves any of the {code} {at}. {failed.advice}".rstrip()
+    solved = round(answer.pass_first * n)
+    if solved < LEAST_DISCORDANT or n < MIN_TASKS:
+        said = (
+            f"Too few to advise: the best of them, {answer.arm}, solves {solved} of the {code} {at}. A choice needs at "
+            f"least {MIN_TASKS} tasks, of which one model solves {LEAST_DISCORDANT}."
+        )
+        return f"{said} {failed.advice}" if solved < LEAST_DISCORDANT and n >= MIN_TASKS else said
+    sentences = describe_answer(
+        answer, MeasuredTasks(n, found.study.dataset, found.study.dataset_tasks, "of your code")
+    )
+    return to_text(sentences)

@@ -11,8 +11,7 @@ from app.cli.options import add_spec_options, parse_options
 from app.cli.run_and_study import open_and_find_row
 from app.runs.documents import to_plain_json
 from app.studies import repository, service
-from app.studies.audit import AuditDocument, AuditSpec, build_audit_document
-from app.studies.audit_tables import list_audit_tables
+from app.studies.audit import AuditDocument, AuditSpec, build_audit_document, list_audit_tables
 
 
 @click.command("audit")

@@ -13,7 +13,6 @@ from app.cli.options import add_spec_options, parse_options
 from app.cli.report import print_run
 from app.cli.run_and_study import add_commands, archived_option, open_and_find_row, print_rows
 from app.comparison import run_file
-from app.comparison.documents import ComparisonDocument
 from app.comparison.pair import RunComparison, compare_runs, describe_inferiority
 from app.comparison.report import (
     build_changes_table,
@@ -31,7 +30,6 @@ from app.runs.schemas import ImportSpec
 from app.web.ui.units import format_percent
 from evaluation.decisions import MARGIN
 from evaluation.exchange import FORMATS
-from evaluation.significance import ALPHA
 
 
 @click.group()
@@ -150,7 +148,6 @@ def resume(run: str, json_file: str | None) -> None:
     callback=common.check_positive,
     help="seconds; default: the shorter of the two runs' budgets",
 )
-@click.option("--alpha", type=float, default=ALPHA, show_default=True, help="level of the test, above 0 and below 1")
 @click.option(
     "--fail-if-worse",
     is_flag=True,
@@ -175,7 +172,6 @@ def compare(
     reference: str,
     other: str,
     budget: float | None,
-    alpha: float,
     fail_if_worse: bool,
     margin: float | None,
     markdown: str | None,
@@ -184,22 +180,20 @@ def compare(
     """Compare NEW with BASE at one budget, over the tasks that both have graded.
 
     Each is a run (id, beginning of an id, or name) or a file FILE.json that `bassline runs export ID --format run`
-    wrote. The conclusion is about Pass@First: better, as good within the margin, or undecided, at the level --alpha.
+    wrote. The conclusion is about Pass@First: better, as good within the margin, or undecided.
 
     Example:
         bassline runs compare plain demo --budget 5
         bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md
     """
-    if not 0 < alpha < 1:
-        raise BadInputError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
     if markdown == json_file == "-":
         raise BadInputError("only one of markdown and json can be -: give a file for the other", "json")
     ctx = common.open_context()
     with ctx.database.read() as session:
         base, new = (run_file.load_measured_run(ctx, session, given) for given in (reference, other))
-        found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
+        found = compare_runs(session, base, new, budget, MARGIN if margin is None else margin / 100)
         text = format_markdown(found)
-        document = ComparisonDocument.from_comparison(found)
+        document = found.build_document()
     common.write_json(json_file, document.model_dump(mode="json"))
     if markdown is not None:
         common.write_text(markdown, text)
@@ -225,7 +219,7 @@ def _require_not_worse(found: RunComparison, *, has_margin: bool) -> None:
             f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
             f"{found.conclusion.underpowered}"
         )
-    if has_margin and (fault := describe_inferiority(found.first.decision, found.first.paired.n_tasks)):
+    if has_margin and (fault := describe_inferiority(found.first)):
         raise BadInputError(fault, "margin")
 
 
@@ -234,7 +228,7 @@ def _print_comparison(console: Console, found: RunComparison) -> None:
     common.print_text_table(console, build_figures_table(found))
     for note in filter(None, (describe_speed(found), *describe_notes(found))):
         common.print_line(console, note)
-    changes = build_changes_table(found.reference, found.other)
+    changes = build_changes_table(found.overlay)
     if changes.rows:
         common.print_text_table(console, changes)
     else:

@@ -16,10 +16,9 @@ from app.core.terminal import echo
 from app.runs.documents import to_plain_json
 from app.runs.quiet import find_quiet_limit
 from app.runs.schemas import ArmOptions
-from app.studies import documents, export, files, loading, presets, progress, repository, service
+from app.studies import documents, export, files, loading, progress, repository, service
 from app.studies.analysis import analyse_study
-from app.studies.grid import build_grid
-from app.studies.presets import PRESETS
+from app.studies.grid import PRESETS, build_grid, build_preset_arms
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import parse_spec
 from evaluation.decisions import MARGIN
@@ -226,7 +225,7 @@ def _build_spec(file: Path | None, preset: str | None, given: dict[str, Any], qu
             raise BadInputError(f"{file.name}: {error}", error.field) from None
     with name_option_in_errors():
         if preset is not None:
-            made = presets.build_preset_arms(preset, values.pop("target", ()), values)
+            made = build_preset_arms(preset, values.pop("target", ()), values)
         elif "target" in values:
             made = build_grid(values)
         else:

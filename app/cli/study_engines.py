@@ -110,10 +110,10 @@ def _cross_options(
     if not engine or not model:
         missing = "model" if engine else "engine"
         raise BadInputError(f"--{missing} is missing: give --engine and --model, or FILE", missing)
-    crossed = cross_engines(engine, speculation, {"model": model, **({"draft": draft} if draft else {})})
-    for sentence in crossed.left_out:
+    tables, left_out = cross_engines(engine, speculation, {"model": model, **({"draft": draft} if draft else {})})
+    for sentence in left_out:
         echo(sentence, err=True)
-    return crossed.tables
+    return tables
 
 
 def _run_or_resume(ctx: Context, spec: StudySpec, found: EngineArms, resumed: str | None) -> uuid.UUID:

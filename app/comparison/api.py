@@ -35,6 +35,4 @@ def compare(query: CompareQuery) -> ComparisonDocument:
         load_stored_run(get_session(), repository.get_run(get_session(), run_id))
         for run_id in (query.reference, query.other)
     )
-    return ComparisonDocument.from_comparison(
-        compare_runs(get_session(), reference, other, query.budget, margin=query.margin / 100)
-    )
+    return compare_runs(get_session(), reference, other, query.budget, margin=query.margin / 100).build_document()

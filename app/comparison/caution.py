@@ -33,7 +33,8 @@ def is_same_device(runs: Sequence[Run]) -> bool:
 
 
 def describe_caveats(overlay: Overlay, not_in_turn: str = NOT_IN_TURN) -> list[str]:
-    """Caveats on the figures of the overlay, each a sentence or two.
+    """Caveats on the figures of the overlay, each a sentence or two: also what disturbed the clock of each run, and how
+    many of its verdicts a program could have forged.
 
     `not_in_turn` is the caveat for runs that were not measured in turn.
     """
@@ -61,24 +62,7 @@ def describe_caveats(overlay: Overlay, not_in_turn: str = NOT_IN_TURN) -> list[s
         first, *others = (f"{letter} has {run.n}" for letter, run in named)
         counts = ", ".join((f"{first} samples per task", *others))
         said.append(f"{counts}: more samples raise Pass@All by chance alone.")
-    return said
-
-
-def describe_pair_caveats(overlay: Overlay, machine_factor: float | None) -> list[str]:
-    """Caveats on two runs; also how much the machine alone could have changed the times, what disturbed the clock of
-    each run, and how many of its verdicts a program could have forged."""
-    if machine_factor is None:
-        not_in_turn = (
-            "The runs were not measured in turn, and how busy the machine was is not known of both: times may differ "
-            "because of the machine alone."
-        )
-    else:
-        not_in_turn = (
-            "The runs were not measured in turn: the machine alone could explain times that differ by a factor of up "
-            f"to {format_decimal(machine_factor)}."
-        )
-    said = describe_caveats(overlay, not_in_turn)
-    for letter, run in zip(overlay.letters, overlay.runs, strict=True):
+    for letter, run in named:
         said += [f"{letter}: {mark}" for mark in run.measured.clock_marks or ()]
         if guests := run.measured.in_guest_samples:
             said.append(
@@ -110,6 +94,19 @@ class MeasurementConditions:
             return 1.0
         known = [factor for factor in self.slowdown_limits if factor is not None]
         return max(known) if len(known) == len(self.slowdown_limits) else None
+
+    @property
+    def caveat(self) -> str:
+        """What it means that the runs were not measured in turn."""
+        if self.machine_factor is None:
+            return (
+                "The runs were not measured in turn, and how busy the machine was is not known of both: times may "
+                "differ because of the machine alone."
+            )
+        return (
+            "The runs were not measured in turn: the machine alone could explain times that differ by a factor of up "
+            f"to {format_decimal(self.machine_factor)}."
+        )
 
 
 def compute_conditions(

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, Self
+from typing import Any
 
 from pydantic import Field
 
-from app.comparison.pair import Conclusion, PairedFigure, RunComparison
 from app.web.http.schemas import ResponseModel
 from evaluation.decisions import PairVerdict
-
-DECISION_FIELDS = ("low", "high", "verdict", "margin", "at_least", "at_most", "tasks_to_decide")
 
 
 class ComparedRun(ResponseModel):
@@ -30,24 +27,46 @@ class PairedDifference(ResponseModel):
 
     n_tasks: int
     budget_s: float
-    selector: str | None
     a: float
     b: float
     wins: list[str] = Field(description="tasks that only `other` solves")
     losses: list[str] = Field(description="tasks that only `reference` solves")
-    ties: int
     delta: float
     low: float
     high: float
     p: float
-    alpha: float = Field(description="the level of the test")
     verdict: PairVerdict = Field(description="better: the one with more tasks; as_good within the margin; or undecided")
     margin: float
     at_least: float = Field(description="one-sided 95 % lower limit of delta")
     at_most: float = Field(description="one-sided 95 % upper limit of delta")
     tasks_to_decide: int | None = Field(description="how many tasks would decide a difference of the margin")
     withheld: str | None = Field(description="why the verdict is undecided although the interval excludes 0")
-    detectable: float = Field(description="the smallest true difference that a test over n_tasks finds in 80 %")
+
+    @property
+    def is_better(self) -> bool:
+        """Whether `other` is shown to be better."""
+        return self.verdict == "better" and self.delta > 0
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether `reference` is shown to be better."""
+        return self.verdict == "better" and self.delta < 0
+
+
+class Conclusion(ResponseModel):
+    """What `bassline runs compare --fail-if-worse` decides by: it ends with 3 for `worse`, 2 for `underpowered`."""
+
+    underpowered: str | None = Field(
+        description="`reference` solves so few tasks that no loss could be seen: why, and what to do"
+    )
+    worse: bool = Field(description="`reference` is better than `other` in Pass@First")
+    verdict: PairVerdict = Field(description="better: the one with more tasks; as_good within the margin; or undecided")
+    margin: float = Field(description="a share of the tasks, 0.05 are 5 points")
+    tasks_to_decide: int | None = Field(
+        description="how many tasks would decide a difference of the margin; null if decided or above 100,000"
+    )
+    title: str
+    sentence: str = Field(description="what was tested and how it came out")
 
 
 class ComparisonDocument(ResponseModel):
@@ -67,21 +86,3 @@ class ComparisonDocument(ResponseModel):
     )
     changed: dict[str, tuple[Any, Any]] = Field(description="settings that differ: [reference's, other's]")
     conclusion: Conclusion
-
-    @classmethod
-    def from_comparison(cls, compared: RunComparison) -> Self:
-        """Two runs, as `GET /compare` and `bassline runs compare --json` show them."""
-        return cls.from_row(
-            compared,
-            pass_first=_describe(compared.first),
-            pass_all=_describe(compared.all),
-            measured_in_turn=compared.conditions.in_turn,
-            time_bound=compared.conditions.time_bound,
-            withheld=compared.first.withheld or compared.all.withheld,
-        )
-
-
-def _describe(one: PairedFigure) -> PairedDifference:
-    undecided = {"verdict": "undecided", "tasks_to_decide": None} if one.withheld else {}
-    decided = {name: getattr(one.decision, name) for name in DECISION_FIELDS}
-    return PairedDifference.from_row(one.paired, withheld=one.withheld, **decided | undecided)

@@ -20,7 +20,6 @@ from app.samples.models import Sample
 from app.studies.repository import are_arms_of_one_study, count_rivals
 from app.web.ui.units import format_seconds
 from evaluation.paired_runs import PairedRuns
-from evaluation.significance import ALPHA
 
 _SAMPLE_COLUMNS = (
     Sample.run_task_id,
@@ -166,8 +165,6 @@ def build_overlay(
     task_ids: Mapping[int, str],
     letters: Sequence[str] = LETTERS,
     missing: Sequence[BasslineError] = (),
-    *,
-    alpha: float = ALPHA,
 ) -> Overlay:
     """The runs of one dataset over the tasks that all of them have graded, given all their samples.
 
@@ -179,13 +176,13 @@ def build_overlay(
           for place in paired.untimed),
         *(f"{runs[place].name!r} has no graded task: leave it out, or wait until it has one" for place in paired.empty),
     ]  # fmt: skip
-    left_out = [*missing, *map(_build_runs_error, sentences)]
+    left_out = [*missing, *(BadInputError(sentence, "runs") for sentence in sentences)]
     kept = [runs[place] for place in paired.places]
     if len(kept) < MIN_RUNS:
         raise left_out[0]
     if paired.outcomes is None:
-        raise _build_runs_error(
-            f"these {len(kept)} runs have no graded task in common: choose runs over the same tasks"
+        raise BadInputError(
+            f"these {len(kept)} runs have no graded task in common: choose runs over the same tasks", "runs"
         )
     ids = [run.id for run in kept]
     return Overlay(
@@ -194,10 +191,6 @@ def build_overlay(
         left_out=tuple(left_out),
         graded=paired.graded,
         samples=paired.samples,
-        paired_runs=PairedRuns(paired.outcomes, min(run.budget_s for run in kept), count_rivals(session, ids), alpha),
+        paired_runs=PairedRuns(paired.outcomes, min(run.budget_s for run in kept), count_rivals(session, ids)),
         in_turn=are_arms_of_one_study(session, ids),
     )
-
-
-def _build_runs_error(sentence: str) -> BadInputError:
-    return BadInputError(sentence, "runs")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +9,7 @@ from typing import Literal
 
 from app.comparison.loading import Overlay
 from app.web.ui.display import FAILURE_SIGNS, VERDICTS, VerdictSign
-from evaluation.verdicts import FAILURES, Failure, Status, classify_failure
+from evaluation.verdicts import Failure, Status, classify_failure
 
 RowFilter = Literal["all", "different", "lost"]
 ROW_FILTER_LABELS: dict[RowFilter, str] = {
@@ -70,15 +69,14 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """The rows that pass the filters, of all `total`; how many rows each filter alone would show."""
+    """The rows that pass the filter, of all `total`; how many rows each filter shows."""
 
     rows: Sequence[MatrixRow]
     total: int
     by_filter: dict[RowFilter, int]
-    by_failure: dict[Failure, int]
 
 
-def build_matrix(overlay: Overlay, budget_s: float, only: RowFilter = "all", failure: Failure | None = None) -> Matrix:
+def build_matrix(overlay: Overlay, budget_s: float, only: RowFilter = "all") -> Matrix:
     """All tasks at `budget_s` seconds, those first whose runs divide most evenly into solved and not."""
     rows = sorted(_build_rows(overlay, budget_s), key=lambda row: row.disagreement, reverse=True)
     shows = {
@@ -86,14 +84,7 @@ def build_matrix(overlay: Overlay, budget_s: float, only: RowFilter = "all", fai
         "different": [row for row in rows if row.differs],
         "lost": [row for row in rows if row.lost],
     }
-    failures = [{cell.failure for cell in row.cells if cell.failure} for row in rows]
-    by_failure = Counter(one for classes in failures for one in classes)
-    return Matrix(
-        rows=[row for row in shows[only] if failure is None or any(cell.failure == failure for cell in row.cells)],
-        total=len(rows),
-        by_filter={key: len(shows[key]) for key in ROW_FILTER_LABELS},
-        by_failure={one: by_failure[one] for one in FAILURES if one in by_failure},
-    )
+    return Matrix(shows[only], len(rows), {key: len(shows[key]) for key in ROW_FILTER_LABELS})
 
 
 def list_signs(rows: Sequence[MatrixRow]) -> list[VerdictSign]:

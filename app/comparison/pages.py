@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote_plus
 
-import numpy as np
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -19,19 +18,12 @@ from app.comparison.pair import RunComparison, compare
 from app.core.errors import BadInputError, NotFoundError
 from app.runs.forms import parse_budget
 from app.runs.labels import assign_series, get_run_numbers, label_runs
-from app.runs.options import get_options
 from app.runs.outcomes import read_tasks
 from app.runs.presentation import build_squares
-from app.runs.schemas import RunOptions
 from app.web.http.request_context import get_session
 from app.web.ui.charts import comparison
 from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw_comparison, find_slider_budgets
-from app.web.ui.display import FAILURE_SIGNS
 from app.web.ui.units import format_brief_seconds, format_exact
-from evaluation.verdicts import FAILURES
-
-OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
-"""B's outcome at a task, by "B solves it" minus "A solves it"."""
 
 
 def compute_curves(overlay: Overlay, numbers: Mapping[uuid.UUID, int]) -> list[LineCurve]:
@@ -46,25 +38,17 @@ def compute_curves(overlay: Overlay, numbers: Mapping[uuid.UUID, int]) -> list[L
     ]
 
 
-def find_differing(compared: RunComparison) -> list[tuple[str, str, str]]:
+def find_differing(compared: RunComparison) -> list[tuple[str, ...]]:
     """(task, outcome of B in Pass@First, in Pass@All) of the tasks that the runs solve differently.
 
-    Those that only A solves come first, by Pass@First, then by Pass@All; then those that only B solves.
+    Those that only A solves come first.
     """
-    first, every = (
-        of[1].astype(np.int64) - of[0] for of in compared.overlay.paired_runs.outcomes.find_passes(compared.budget_s)
-    )
-    order = sorted(np.flatnonzero(first | every), key=lambda task: (first[task], every[task]))
-    return [(compared.overlay.task_ids[task], OUTCOMES[first[task]], OUTCOMES[every[task]]) for task in order]
-
-
-def list_differing_settings(overlay: Overlay) -> list[tuple[str, list[str]]]:
-    """(label, value of each run) of the options in which the runs differ."""
-    return [
-        (option.label, [option.format_value(getattr(run, name)) for run in overlay.runs])
-        for name, option in get_options(RunOptions).items()
-        if len({getattr(run, name) for run in overlay.runs}) > 1
+    first, every = compared.first, compared.all
+    rows = [
+        (task, *("lost" if task in one.losses else "won" if task in one.wins else "alike" for one in (first, every)))
+        for task in dict.fromkeys((*first.losses, *every.losses, *every.wins, *first.wins))
     ]
+    return sorted(rows, key=lambda row: ("lost", "alike", "won").index(row[1]))
 
 
 bp = Blueprint("overlay", __name__)
@@ -105,11 +89,13 @@ def show(runs: str) -> str:
     if overlay.letters == LETTERS[:2]:
         details = _describe_pair(overlay, budget)
     else:
-        details = {"notes": describe_caveats(overlay), "settings": list_differing_settings(overlay)}
+        details = {"notes": describe_caveats(overlay)}
     return render_template(
         "overlay/curves.html",
         **_build_frame(overlay, runs, budget, errors),
         **details,
+        changes=report.build_changes_table(overlay),
+        times=report.build_times_table(overlay),
         figure=figure,
         drawn_figure=drawn_figure,
         figures=FIGURES,
@@ -122,30 +108,25 @@ def show(runs: str) -> str:
 
 
 def _describe_pair(overlay: Overlay, budget_s: float) -> dict[str, Any]:
-    """What the page says of two runs: a paired test and tables in place of the settings in which many runs differ."""
     pair = compare(overlay, [read_tasks(get_session(), run.id) for run in overlay.runs], budget_s)
     return {
         "pair": pair,
         "notes": report.describe_notes(pair),
         "speed": report.describe_speed(pair),
-        "changes": report.build_changes_table(*overlay.runs),
-        "times": report.build_times_table(*overlay.runs),
-        "differences": report.build_budgets_table(pair),
         "differing": find_differing(pair),
     }
 
 
 @bp.get("/overlay/<runs>/matrix")
 def matrix(runs: str) -> str:
-    """What each run made of each task at `?budget=`, filtered by `?only=` and `?failure=`; `?from=` a row goes on."""
+    """What each run made of each task at `?budget=`, filtered by `?only=`; `?from=` a row goes on."""
     overlay = loading.load_overlay(get_session(), loading.parse_ids([runs]), details=True)
     errors: list[str] = []
     only: matrices.RowFilter = next(
         (key for key in matrices.ROW_FILTER_LABELS if key == request.args.get("only")), "all"
     )
-    failure = next((failure for failure in FAILURES if failure == request.args.get("failure")), None)
     budget = _choose_budget(overlay, errors)
-    matrix_view = matrices.build_matrix(overlay, budget, only, failure)
+    matrix_view = matrices.build_matrix(overlay, budget, only)
     text = request.args.get("from", "0")
     start = int(text) if len(text) < 10 and text.isascii() and text.isdigit() else 0
     end = start + max(CELLS_SHOWN // len(overlay.runs), 1)
@@ -155,10 +136,8 @@ def matrix(runs: str) -> str:
         **_build_frame(overlay, runs, budget, errors),
         notes=[f"Left out: {problem}." for problem in overlay.left_out],
         only=only,
-        failure=failure,
         matrix_view=matrix_view,
         filters=matrices.ROW_FILTER_LABELS,
-        failure_signs=FAILURE_SIGNS,
         signs=matrices.list_signs(matrix_view.rows),
         rows=rows,
         start=start,
@@ -214,7 +193,6 @@ def _choose_budget(overlay: Overlay, errors: list[str]) -> float:
 
 
 def _build_frame(overlay: Overlay, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
-    """What the pages of curves and matrix both show."""
     names = list(zip(overlay.letters, overlay.labels, overlay.runs, strict=True))
     return {"overlay": overlay, "runs": runs, "names": names, "budget": budget_s, "errors": errors}
 

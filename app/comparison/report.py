@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.comparison.caution import describe_pair_caveats, is_same_device
-from app.comparison.pair import PairedFigure, RunComparison
-from app.runs import configuration
-from app.runs.models import Run
+from app.comparison.caution import describe_caveats, is_same_device
+from app.comparison.documents import PairedDifference
+from app.comparison.loading import Overlay
+from app.comparison.pair import RunComparison
+from app.runs.configuration import list_configuration
 from app.runs.results import Figures
 from app.web.ui.tables import TextTable, format_markdown_table, quote_markdown
 from app.web.ui.units import (
     format_count,
     format_decimal,
-    format_exact_seconds,
     format_integer,
     format_milliseconds,
     format_percent,
     format_points,
     format_seconds,
 )
-from evaluation.studies.answer import list_named_budgets
 
 SHOWN_TASKS = 50
 TIMES: Sequence[tuple[str, Callable[[Figures], float | None], Callable[[float | None], str]]] = (
@@ -44,57 +43,36 @@ def build_figures_table(compared: RunComparison) -> TextTable:
     )
 
 
-def _describe_figure(label: str, one: PairedFigure, compared: RunComparison) -> tuple[str, ...]:
-    n, decision = one.paired.n_tasks, one.decision
-    shares = (format_percent(one.paired.b, n), format_percent(one.paired.a, n), format_points(one.paired.delta, n))
-    interval = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
-    wins, losses = str(len(one.paired.wins)), str(len(one.paired.losses))
-    return (f"{label} at {format_seconds(compared.budget_s)}", *shares, interval, f"{one.paired.p:.3f}", wins, losses)
+def _describe_figure(label: str, one: PairedDifference, compared: RunComparison) -> tuple[str, ...]:
+    n = one.n_tasks
+    shares = (format_percent(one.b, n), format_percent(one.a, n), format_points(one.delta, n))
+    interval = f"{format_points(one.low, n)} to {format_points(one.high, n)}"
+    wins, losses = str(len(one.wins)), str(len(one.losses))
+    return (f"{label} at {format_seconds(compared.budget_s)}", *shares, interval, f"{one.p:.3f}", wins, losses)
 
 
-def build_budgets_table(compared: RunComparison) -> TextTable:
-    """The difference in Pass@First at a row of budgets."""
-    runs, n = compared.overlay.paired_runs, compared.overlay.paired_runs.n_tasks
-    rows = []
-    for budget in list_named_budgets(compared.overlay.max_budget_s):
-        decision = runs.decide("first", 1, 0, budget)
-        shares = (format_percent(runs.compute_share("first", run, budget), n) for run in range(2))
-        limits = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
-        rows.append((format_exact_seconds(budget), *shares, format_points(decision.difference, n), limits))
-    return TextTable(
-        "B minus A in Pass@First",
-        "The intervals hold at all budgets together (95 %). Where one includes 0, neither run is shown to be better.",
-        ("Budget", "A", "B", "Difference in points", "95 % interval"),
-        tuple(rows),
-    )
-
-
-def build_changes_table(a: Run, b: Run) -> TextTable:
-    """Settings and measuring conditions that differ."""
-    pairs = zip(configuration.list_configuration(a), configuration.list_configuration(b), strict=True)
-    rows = [(label, _format_cell(x), _format_cell(y)) for (label, x), (_, y) in pairs if x != y]
-    for key in sorted({*a.provenance, *b.provenance}):
-        row = (
-            key.replace("_", " ").capitalize(),
-            _format_cell(a.provenance.get(key)),
-            _format_cell(b.provenance.get(key)),
-        )
-        if row[1] != row[2] and row not in rows:
-            rows.append(row)
-    return TextTable("What changed", "", ("Set or measured differently", "A", "B"), tuple(rows))
+def build_changes_table(overlay: Overlay) -> TextTable:
+    """Settings and measuring conditions that differ, with a column for each run."""
+    configurations = zip(*map(list_configuration, overlay.runs), strict=True)
+    rows = [(settings[0][0], *(value for _, value in settings)) for settings in configurations]
+    for key in sorted({key for run in overlay.runs for key in run.provenance}):
+        values = (_format_cell(run.provenance.get(key)) for run in overlay.runs)
+        rows.append((key.replace("_", " ").capitalize(), *values))
+    changed = dict.fromkeys(row for row in rows if len(set(row[1:])) > 1)
+    return TextTable("What changed", "", ("Set or measured differently", *overlay.letters), tuple(changed))
 
 
 def _format_cell(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def build_times_table(a: Run, b: Run) -> TextTable:
+def build_times_table(overlay: Overlay) -> TextTable:
     """How fast each run was up to its own budget."""
     note = "Each run up to its own budget, over all of its tasks."
-    if not is_same_device((a, b)):
+    if not is_same_device(overlay.runs):
         note += " They used different devices or dtypes, so do not compare."
-    rows = ((label, text(figure(a.measured)), text(figure(b.measured))) for label, figure, text in TIMES)
-    return TextTable("Time", note, ("Figure", "A", "B"), tuple(rows))
+    rows = ((label, *(text(figure(run.measured)) for run in overlay.runs)) for label, figure, text in TIMES)
+    return TextTable("Time", note, ("Figure", *overlay.letters), tuple(rows))
 
 
 def describe_speed(compared: RunComparison) -> str:
@@ -114,21 +92,20 @@ def describe_speed(compared: RunComparison) -> str:
 def describe_notes(compared: RunComparison) -> list[str]:
     """The caveats on the figures, a sentence or two each."""
     said = [f"Pass@{name} is undecided: {one.withheld}" for name, one in compared.figures.items() if one.withheld]
-    return said + describe_pair_caveats(compared.overlay, compared.machine_factor)
+    return said + describe_caveats(compared.overlay, compared.conditions.caveat)
 
 
 def format_markdown(compared: RunComparison) -> str:
     """The conclusion, the figures, the tasks that only one run solves, the changed settings, and the caveats."""
     a, b, conclusion = compared.reference, compared.other, compared.conclusion
-    figures, changes = build_figures_table(compared), build_changes_table(a, b)
-    first = compared.first.paired
+    figures, changes = build_figures_table(compared), build_changes_table(compared.overlay)
     parts = [
         f"### {conclusion.title}",
         f"**B**, {quote_markdown(b.name)}, against **A**, {quote_markdown(a.name)}. {conclusion.sentence}",
         format_markdown_table(figures.headings, figures.rows),
         describe_speed(compared),
-        _list_tasks("Lost: A solves them, B does not", first.losses),
-        _list_tasks("Won: B solves them, A does not", first.wins),
+        _list_tasks("Lost: A solves them, B does not", compared.first.losses),
+        _list_tasks("Won: B solves them, A does not", compared.first.wins),
         format_markdown_table(changes.headings, [tuple(map(quote_markdown, row)) for row in changes.rows])
         if changes.rows
         else "A and B have the same settings.",

@@ -101,15 +101,10 @@ def load_measured_run(ctx: Context, session: Session, reference: str) -> Measure
 
     Raises BadInputError or NotFoundError.
     """
-    if reference.endswith(SUFFIX):
-        return _read_run_file(ctx, session, Path(reference))
-    return load_stored_run(session, find_run(session, reference))
-
-
-def _read_run_file(ctx: Context, session: Session, path: Path) -> MeasuredRun:
-    """The run in a file, as rows that no database has. Raises BadInputError."""
-    file = _parse_run_file(path)
-    return _build_measured_run(file, _require_its_dataset(ctx, session, file, path))
+    if not reference.endswith(SUFFIX):
+        return load_stored_run(session, find_run(session, reference))
+    file = _parse_run_file(Path(reference))
+    return _build_measured_run(file, _require_its_dataset(ctx, session, file, reference))
 
 
 def _parse_run_file(path: Path) -> _RunFile:
@@ -125,7 +120,7 @@ def _parse_run_file(path: Path) -> _RunFile:
         ) from None
 
 
-def _require_its_dataset(ctx: Context, session: Session, file: _RunFile, path: Path) -> Dataset:
+def _require_its_dataset(ctx: Context, session: Session, file: _RunFile, path: str) -> Dataset:
     """The dataset of the run. Raises BadInputError if there is none with the same content and all of its tasks."""
     name, sha256 = file.run.dataset, file.run.dataset_sha256
     dataset = find_by_content(session, name, sha256) or datasets.require_dataset(ctx, name)

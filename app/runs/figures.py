@@ -22,7 +22,7 @@ from app.samples.models import FINISHED_REASONS, Sample
 from evaluation import metrics
 from evaluation.outcomes import PairedOutcomes, compute_pass_all, compute_pass_first
 
-SELECTOR: metrics.Selector = "mean_logprob"
+SELECTOR = "mean_logprob"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _compute_shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
         "pass_all": every,
         "pass_all_interval": _compute_interval(every, len(graded)),
         "ranking_loss": None if first is None or every is None else every - first,
-        "pass_at_1": metrics.compute_mean_pass_at_k(outcomes, 1) if outcomes else None,
+        "pass_at_1": metrics.compute_pass_at_1(outcomes) if outcomes else None,
         "pass_first_unbudgeted": compute_pass_first(at_any_time, 0.0) if at_any_time else None,
         "pass_all_unbudgeted": compute_pass_all(at_any_time, 0.0) if at_any_time else None,
         **caveats,

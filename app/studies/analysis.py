@@ -22,7 +22,7 @@ from app.studies.engine_rows import EngineRow, build_engine_rows, is_speculative
 from app.studies.models import Study
 from app.studies.progress import compute_study_progress
 from evaluation.studies.analysis import Analysis, analyse
-from evaluation.studies.arms import Arm, ArmComparison, ArmMeasurements
+from evaluation.studies.arms import Arm, ArmComparison
 
 MAX_CACHED = 20  # analyses in memory
 REST = 20  # a cached analysis stays valid for this many times its computing time: at most 5 % of one core
@@ -43,19 +43,12 @@ class StudyAnalysis:
     engines: tuple[EngineRow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedAnalysis:
-    """An analysis, and until when (time.monotonic) it may be shown while the study works."""
-
-    analysis: StudyAnalysis
-    rest_until: float
-
-
 class AnalysisCache:
     """The analyses of the studies looked at last, each computed again when an arm has finished a task since."""
 
     def __init__(self) -> None:
-        self._kept: VersionedCache[uuid.UUID, _CachedAnalysis] = VersionedCache(MAX_CACHED)
+        # With each analysis until when (time.monotonic) it may be shown while the study works.
+        self._kept: VersionedCache[uuid.UUID, tuple[StudyAnalysis, float]] = VersionedCache(MAX_CACHED)
 
     def get(self, session: Session, study: Study, *, allow_stale: bool = False) -> StudyAnalysis:
         """The analysis of the study as it is now.
@@ -67,20 +60,16 @@ class AnalysisCache:
             tuple((run_id, arm.finished) for run_id, arm in compute_study_progress(session, study).items()),
             tuple((arm.run.state, arm.dropped_at) for arm in study.arms),
         )
-        kept = self._kept.get(
-            study.id,
-            version,
-            lambda: _compute_cached(session, study),
-            still_good=lambda kept: allow_stale and time.monotonic() < kept.rest_until,
-        )
-        return kept.analysis
 
+        def compute() -> tuple[StudyAnalysis, float]:
+            started = time.monotonic()
+            analysis = analyse_study(session, study)
+            ended = time.monotonic()
+            return analysis, ended + REST * (ended - started)
 
-def _compute_cached(session: Session, study: Study) -> _CachedAnalysis:
-    started = time.monotonic()
-    analysis = analyse_study(session, study)
-    ended = time.monotonic()
-    return _CachedAnalysis(analysis, ended + REST * (ended - started))
+        return self._kept.get(
+            study.id, version, compute, still_good=lambda kept: allow_stale and time.monotonic() < kept[1]
+        )[0]
 
 
 def analyse_study(session: Session, study: Study) -> StudyAnalysis:
@@ -116,9 +105,9 @@ def build_arm(session: Session, name: str, run: Run) -> Arm:
         drafting_family=_dump_without(options, DRAFTING_OPTIONS),
         speculative=is_speculative(run),
         cost_s=busy / len(decoded) if decoded else 0.0,
-        measured=ArmMeasurements(
-            run.measured.tokens_per_s, run.measured.mean_acceptance_length, _compute_utilization(run, decoded, busy)
-        ),
+        tokens_per_s=run.measured.tokens_per_s,
+        mean_acceptance_length=run.measured.mean_acceptance_length,
+        utilization=_compute_utilization(run, decoded, busy),
     )
 
 

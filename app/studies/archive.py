@@ -86,7 +86,6 @@ class ArchiveArm(RequestModel):
     prompt_mode_used: InputText | None = Field(max_length=20)
     command: InputText
     provenance: Provenance
-    tags: tuple[InputText, ...] = ()  # of earlier versions; nothing reads them
     note: Note = ""
     started_at: Time | None
     finished_at: Time | None
@@ -113,7 +112,6 @@ class StudyArchive(RequestModel):
     block_tasks: int = Field(ge=1, le=2**31 - 1)
     machine: Machine
     command: InputText
-    tags: tuple[InputText, ...] = ()  # of earlier versions; nothing reads them
     note: Note = ""
     arms: tuple[ArchiveArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
 
@@ -121,16 +119,11 @@ class StudyArchive(RequestModel):
 def write_archive(database: Database, study: Study) -> Iterator[bytes]:
     """The ended study as the chunks of a file; its tasks are read as they are taken.
 
-    The session that read the study may be closed after the call. Raises ConflictError for a study that is open, or that
-    holds invalid values.
+    The session that read the study may be closed after the call. Raises ConflictError for a study that is open.
     """
     if study.state in OPEN_RUN_STATES:
         raise ConflictError(f"the study is {study.state}: only one that has ended can be exported as an archive")
-    try:
-        found = _build_header(study)
-    except ValidationError as error:  # an earlier version loaded it without these checks
-        raise ConflictError(f"the study cannot be exported as an archive: {to_bad_input(error)}") from None
-    return _compress(_generate_json(database, found, [arm.run_id for arm in study.arms]))
+    return _compress(_generate_json(database, _build_header(study), [arm.run_id for arm in study.arms]))
 
 
 def parse_archive(data: bytes, origin: str) -> StudyArchive:

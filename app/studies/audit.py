@@ -22,20 +22,26 @@ from app.runs.options import Fieldset, Option, get_options
 from app.runs.schemas import MAX_N, MAX_TOKENS, SampleOptions, TaskChoice
 from app.samples.models import FINISHED_REASONS, Sample
 from app.studies.models import Study
+from app.studies.report import format_difference
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import ResponseModel, parse_spec
+from app.web.ui.tables import TextTable
+from app.web.ui.units import format_percent
 from evaluation.losslessness import (
+    GREEDY,
+    SAMPLED,
     AuditedDecoding,
     AuditedText,
     AuditError,
     AuditVerdict,
+    FirstDifference,
     Key,
     audit_decoding,
     find_worst,
 )
 
-GREEDY, SAMPLED = "greedy", "sampled"
 SIDES = ("off", "off again", "on", "on again")
+MAX_SHOWN = 10  # texts that differ, in a table
 MAX_DIFFERING_TEXTS = 50  # that a document lists
 EXCERPT = 80  # characters from the first difference on, and half as many before it
 _SERVER_FACTS = ("target", "endpoint", "device", "device_name", "dtype", "target_sha256", "n_requests", "extra_body")
@@ -108,29 +114,6 @@ class DifferingText(ResponseModel):
     on: str
 
 
-class DecodingAudit(ResponseModel):
-    """The verdict about one way to decode; the shares are of texts."""
-
-    decoding: str
-    verdict: AuditVerdict
-    sentence: str
-    texts: int
-    changed_share: float = Field(description="with speculation against without")
-    changed_interval: tuple[float, float] = Field(description="95 % interval of the changes beyond the noise")
-    noise_share: float = Field(description="without speculation, the second time against the first")
-    on_noise_share: float = Field(description="with speculation, the second time against the first")
-    p: float = Field(description="of the paired test of changes against noise")
-    near_ties: int
-    first_difference: dict[str, int] = Field(description="changed texts by the position of the first different token")
-    on_more_likely: int = Field(description="first differences where speculation's token is the more likely one")
-    off_more_likely: int
-    likelihood_p: float = Field(description="of the test that both are as often the more likely one")
-    detectable_share: float = Field(description="share of more likely tokens of a side, found in 80 % of cases")
-    pass_at_1_difference: float | None
-    pass_at_1_interval: tuple[float, float] | None
-    tasks_for_one_point: int | None = Field(description="tasks at which a difference of 1 point would be found")
-
-
 class AuditDocument(ResponseModel):
     """Whether speculation changes what a server writes. The figures at the top belong to the worst decoding."""
 
@@ -145,7 +128,7 @@ class AuditDocument(ResponseModel):
     first_difference: dict[str, int]
     pass_at_1_difference: float | None
     pass_at_1_interval: tuple[float, float] | None
-    decodings: list[DecodingAudit]
+    decodings: list[AuditedDecoding]
     tasks: list[DifferingText]
     profiles: dict[str, dict[str, JsonValue]] = Field(description="what each side's server said and did, off and on")
     command: str
@@ -172,13 +155,13 @@ def build_audit_document(session: Session, study: Study) -> AuditDocument:
     if not is_audit(study):
         raise ConflictError("the study is not an audit: start one with `bassline audit`")
     runs = {arm.name: arm.run for arm in study.arms}
-    decodings: list[DecodingAudit] = []
+    decodings: list[AuditedDecoding] = []
     differing: list[DifferingText] = []
     for decoding in (GREEDY, SAMPLED):
         texts = [_load_texts(session, runs[_name_arm(decoding, side)].id) for side in SIDES]
-        found = _audit_texts(decoding, texts)
-        decodings.append(_build_decoding(decoding, found))
-        differing += _list_differing(decoding, found, texts[0], texts[2])
+        audited, differences = _audit_texts(decoding, texts)
+        decodings.append(audited)
+        differing += _list_differing(decoding, differences, texts[0], texts[2])
     verdict = find_worst([each.verdict for each in decodings])
     worst = next(each for each in decodings if each.verdict == verdict)
     return AuditDocument.from_row(
@@ -195,15 +178,17 @@ def build_audit_document(session: Session, study: Study) -> AuditDocument:
     )
 
 
-def _audit_texts(decoding: str, sides: Sequence[Mapping[Key, _StoredText]]) -> AuditedDecoding:
-    """The verdict about the texts of all SIDES, in tokens of one kind: ids of one side and texts of another do not
-    compare. Raises ConflictError."""
+def _audit_texts(
+    decoding: str, sides: Sequence[Mapping[Key, _StoredText]]
+) -> tuple[AuditedDecoding, Mapping[Key, FirstDifference]]:
+    """The verdict about the texts of all SIDES and the differences, in tokens of one kind: ids of one side and texts of
+    another do not compare. Raises ConflictError."""
     stored = [text for side in sides for text in side.values() if text.raw]
     kinds = (kind for kind in ("token_ids", "token_texts") if all(getattr(text, kind) for text in stored))
     kind = next(kinds, "raw")
     off, off_again, on, on_again = ({key: text.build_text(kind) for key, text in side.items()} for side in sides)
     try:
-        return audit_decoding((off, off_again), (on, on_again), is_greedy=decoding == GREEDY)
+        return audit_decoding(decoding, (off, off_again), (on, on_again))
     except AuditError as error:
         raise ConflictError(f"the audit has no result for {decoding} decoding: {error}") from None
 
@@ -239,16 +224,14 @@ def _load_texts(session: Session, run_id: uuid.UUID) -> Mapping[Key, _StoredText
     }
 
 
-def _build_decoding(decoding: str, found: AuditedDecoding) -> DecodingAudit:
-    on, off = found.more_likely
-    return DecodingAudit.from_row(found, decoding=decoding, texts=found.n_texts, on_more_likely=on, off_more_likely=off)
-
-
 def _list_differing(
-    decoding: str, found: AuditedDecoding, off: Mapping[Key, _StoredText], on: Mapping[Key, _StoredText]
+    decoding: str,
+    differences: Mapping[Key, FirstDifference],
+    off: Mapping[Key, _StoredText],
+    on: Mapping[Key, _StoredText],
 ) -> Sequence[DifferingText]:
     texts = []
-    for (task_id, index), difference in found.differences.items():
+    for (task_id, index), difference in differences.items():
         pair = off[task_id, index].raw, on[task_id, index].raw
         shared = next((i for i, (a, b) in enumerate(zip(*pair, strict=False)) if a != b), min(map(len, pair)))
         start = max(shared - EXCERPT // 2, 0)
@@ -271,3 +254,38 @@ def _build_profile(run: Run) -> dict[str, JsonValue]:
     facts = {name: value for name, value in run.provenance.items() if name.startswith("server")}
     facts |= {name: run.provenance[name] for name in _SERVER_FACTS if name in run.provenance}
     return {"target": run.target, "drafter": run.drafter, **facts}
+
+
+def list_audit_tables(document: AuditDocument) -> list[TextTable]:
+    """The verdict with its figures, and the first texts that speculation changes."""
+    figures = TextTable(
+        "Does speculation change the answers?",
+        document.sentence[:1].upper() + document.sentence[1:] + ".",
+        ("Decoding", "Verdict", "Texts", "On/off differ", "Off/off differ", "On/on differ", "Ties", "Pass@1 on - off"),
+        tuple(
+            (
+                each.decoding,
+                each.verdict.replace("_", " "),
+                str(each.texts),
+                format_percent(each.changed_share),
+                format_percent(each.noise_share),
+                format_percent(each.on_noise_share),
+                str(each.near_ties),
+                f"{difference} points" if difference else "\N{EN DASH}",
+            )
+            for each in document.decodings
+            for difference in [format_difference(each.pass_at_1_difference, each.pass_at_1_interval)]
+        ),
+    )
+    if not document.tasks:
+        return [figures]
+    texts = TextTable(
+        "Texts that differ",
+        "From shortly before the first different token, without and with speculation.",
+        ("Task", "Sample", "Decoding", "Token", "Off", "On"),
+        tuple(
+            (text.task_id, str(text.index), text.decoding, str(text.position), repr(text.off), repr(text.on))
+            for text in document.tasks[:MAX_SHOWN]
+        ),
+    )
+    return [figures, texts]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, get_type_hints
 
-from pydantic import Field, JsonValue, create_model
+from pydantic import Field, JsonValue
 
 from app.annotations.schemas import ArchivedField, NoteField
 from app.core.errors import BadInputError
@@ -22,9 +21,9 @@ from app.studies.progress import ArmProgress, compute_remaining_s
 from app.studies.sentences import MeasuredTasks, describe_study
 from app.web.http.schemas import ResponseModel
 from app.web.ui.units import format_exact, format_exact_seconds
-from evaluation.decisions import MARGIN, PairVerdict
-from evaluation.studies.analysis import Analysis, FrontierPoint, ShareReached
-from evaluation.studies.answer import BudgetAnswer, CheaperArm
+from evaluation.decisions import MARGIN
+from evaluation.studies.analysis import Analysis, ShareReached
+from evaluation.studies.answer import BudgetAnswer
 from evaluation.studies.paper_table import PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import SpeculationPair
@@ -95,49 +94,6 @@ class StudyInfo(StudyHead):
     arms_compared: list[str] = Field(description="without arms that were dropped or have failed")
 
 
-class _Span(ResponseModel):
-    from_s: float = Field(description="equal to budget_s; the figures hold at this budget only")
-    to_s: float = Field(description="the budget, as in budget_s")
-
-
-# At run time, fields and properties are copied from BudgetAnswer; mypy reads the static class.
-if TYPE_CHECKING:
-
-    class _Answered(_Span, BudgetAnswer): ...
-else:
-    _properties = {name: member for name, member in vars(BudgetAnswer).items() if isinstance(member, property)}
-    _Answered = create_model(
-        "_Answered",
-        __base__=type("_WithProperties", (_Span,), _properties | {"__module__": __name__}),
-        **{name: (kind, ...) for name, kind in get_type_hints(BudgetAnswer).items()},
-    )
-
-
-class NamedAnswer(_Answered):
-    """The arm to use at one budget (seconds), as in `at_budget`; `use` is null while no chosen sample passes."""
-
-    use: str | None = Field(
-        description="the arm with the highest Pass@First, or a cheaper one shown to be at most the margin worse; "
-        "with the verdict undecided it is the best so far"
-    )
-    verdict: PairVerdict | None = Field(
-        description="better than every other arm; as_good: no other is more than the margin better; or undecided. Null "
-        "for a single arm"
-    )
-    margin: float = Field(description="a share of the tasks, 0.05 are 5 points")
-    against: str | None = Field(description="the arm that verdict, difference and tasks_to_decide are about")
-    difference: float | None = Field(description="Pass@First of `use` minus `against`")
-    difference_interval: tuple[float, float] | None = Field(
-        description="95 %, for all budgets and all pairs of arms together"
-    )
-    tasks_to_decide: int | None = Field(
-        description="how many tasks would decide a difference of the margin; null if decided or above 100,000"
-    )
-    as_good: tuple[str, ...] = Field(description="arms as good as `use` within the margin, cheapest first")
-    undecided: tuple[str, ...] = Field(description="arms that the tasks do not decide, the highest Pass@First first")
-    cheaper: tuple[CheaperArm, ...] = Field(description="arms cheaper than `use`, and how much worse they may be")
-
-
 class StudyDocument(ResponseModel):
     """A study and what it says. The lists are empty until all arms have a graded task in common."""
 
@@ -145,14 +101,15 @@ class StudyDocument(ResponseModel):
     arms: list[ArmDocument]
     sentence: str = Field(description="the answer in words")
     disturbance: str = Field(description="text to put before the sentence if the times cannot be trusted; else empty")
-    answer: list[NamedAnswer] = Field(description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget")
+    answer: list[BudgetAnswer] = Field(
+        description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget; null while no chosen sample "
+        "passes. The verdict, the difference and the tasks to decide are about `use` and `against`"
+    )
     at_budget: BudgetAnswer | None = Field(None, description="the answer at the budget that was asked for")
     reached: list[ShareReached] = Field(description="the smallest budget at which Pass@First of an arm is each share")
-    frontier: list[FrontierPoint] = Field(description="the arm with the highest Pass@First at each round budget")
-    frontier_all: list[FrontierPoint] = Field(description="the arm with the highest Pass@All at each of them")
     paper_table: list[PaperRow] = Field(description="regular decoding, single-sequence and batched speculation")
     samples: list[FamilySamples] = Field(
-        description="Pass@First and Pass@All over n at a few budgets and the one asked for"
+        description="Pass@First and Pass@All over n at these budgets and the one asked for"
     )
     speculation: list[SpeculationPair] = Field(description="what drafting buys over regular decoding")
     engines: list[EngineRow] = Field(description="the arms, if other servers take part; else empty")
@@ -190,10 +147,8 @@ def build_document(
         arms=_build_arm_documents(study, progress),
         sentence=describe_study(answers, get_measured_tasks(study, found)) if found else NOTHING_YET,
         disturbance=find_disturbance(study, analysis.compared) if found else "",
-        answer=[NamedAnswer.from_row(one, from_s=one.budget_s, to_s=one.budget_s) for one in answers],
+        answer=list(answers),
         reached=list(found.reached) if found else [],
-        frontier=list(found.frontier_first) if found else [],
-        frontier_all=list(found.frontier_all) if found else [],
         paper_table=list(found.paper_table) if found else [],
         samples=list(found.list_samples(budget_s)) if found else [],
         speculation=list(found.speculation) if found else [],

@@ -149,8 +149,11 @@ class EngineArms(NamedTuple):
         return any(server.command for server in self.servers)
 
 
-def cross_engines(engines: Sequence[str], speculations: Sequence[str], shared: Mapping[str, Any]) -> EngineTables:
-    """The tables of arms for every engine with every kind of speculation that it has, and what was left out.
+def cross_engines(
+    engines: Sequence[str], speculations: Sequence[str], shared: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The tables of arms, as in a file, for every engine with every kind of speculation that it has, and a sentence for
+    each combination that was left out.
 
     Raises BadInputError for an unknown word.
     """
@@ -163,14 +166,7 @@ def cross_engines(engines: Sequence[str], speculations: Sequence[str], shared: M
                 tables.append({"engine": engine, "speculation": speculation, **shared})
             else:
                 left_out.append(f"{engine}, {speculation} is left out: {engine} does not have it")
-    return EngineTables(tables, tuple(left_out))
-
-
-class EngineTables(NamedTuple):
-    """Arms as in a file, and a sentence for each combination that was left out."""
-
-    tables: list[dict[str, Any]]
-    left_out: tuple[str, ...]
+    return tables, left_out
 
 
 def build_arms(tables: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any], tokenizer: str = "") -> EngineArms:
@@ -179,7 +175,8 @@ def build_arms(tables: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any],
     Fetches models that presets need. Raises BadInputError that names the arm and the field.
     """
     arm_defaults = {name: value for name, value in defaults.items() if name in ArmOptions.model_fields}
-    ports = _iterate_free_ports(tables)
+    taken = {table.get("port") for table in tables}
+    ports = (port for port in range(FIRST_PORT, 65536) if port not in taken)
     built = []
     for number, table in enumerate(tables, start=1):
         try:
@@ -198,7 +195,8 @@ def _build_arm_of_table(
     options: dict[str, Any] = {**arm_defaults, **given}
     server: DeclaredServer | None = None
     if "target" in table:
-        _require_target_only(table)
+        if extra := next((name for name in table if name in ENGINE_FIELDS and name != "name"), None):
+            raise BadInputError(f"{extra} is for engine, url or command: leave it out, or leave target out", extra)
     else:
         engine_arm = parse_spec(EngineArm, {name: value for name, value in table.items() if name in ENGINE_FIELDS})
         options, server = _build_arm(engine_arm, options, engine_arm.port or next(ports))
@@ -207,17 +205,6 @@ def _build_arm_of_table(
         if server is not None:
             server = server._replace(target=options["target"])
     return parse_spec(ArmSpec, options), server
-
-
-def _require_target_only(table: Mapping[str, Any]) -> None:
-    for name in table:
-        if name in ENGINE_FIELDS and name != "name":
-            raise BadInputError(f"{name} is for engine, url or command: leave it out, or leave target out", name)
-
-
-def _iterate_free_ports(tables: Sequence[Mapping[str, Any]]) -> Iterator[int]:
-    taken = {table.get("port") for table in tables}
-    return (port for port in range(FIRST_PORT, 65536) if port not in taken)
 
 
 def _build_arm(arm: EngineArm, given: dict[str, Any], port: int) -> tuple[dict[str, Any], DeclaredServer | None]:

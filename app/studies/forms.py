@@ -15,8 +15,8 @@ from app.runs.forms import FormField, build_form_fields, map_field_error, parse_
 from app.runs.options import get_options
 from app.runs.quiet import QUIET_LIMIT_S
 from app.runs.schemas import ArmOptions, RunSpec
-from app.studies import presets, service
-from app.studies.grid import Grid, build_grid
+from app.studies import service
+from app.studies.grid import PRESETS, Grid, build_grid, build_preset_arms
 from app.studies.schemas import StudySpec
 
 SHARED_OPTIONS = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name")
@@ -116,7 +116,7 @@ def build_list_fields() -> list[FormField]:
 def list_questions() -> list[tuple[str, str]]:
     """(value, label) of each preset, and of a custom grid."""
     return [
-        *((name, preset.question) for name, preset in presets.PRESETS.items()),
+        *((name, preset.question) for name, preset in PRESETS.items()),
         ("", "A question of my own: every combination of the values below"),
     ]
 
@@ -128,12 +128,11 @@ def list_model_choices() -> list[tuple[str, str]]:
 
 
 def _build_arms(values: MultiDict[str, str]) -> Grid:
-    """The arms. Raises BadInputError that names the field."""
     preset = values.get("preset", "")
     names = [name for name in ArmOptions.model_fields if not (preset and name in PRESET_OPTIONS)]
     given = {name: found for name in names if (found := get_selected_values(values, name))}
     if preset:
-        return presets.build_preset_arms(preset, given.pop("target", []), given)
+        return build_preset_arms(preset, given.pop("target", []), given)
     if "target" not in given:
         raise BadInputError("target is empty: choose a model", "target")
     return build_grid(given)

@@ -1,10 +1,10 @@
-"""Arms from lists of values: every combination, but for those that are impossible or decode as another one does."""
+"""The arms of a study: from lists of values, and from presets, which answer a common question."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,15 +12,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.core.errors import BadInputError
+from app.language_models.service import list_cached_references, list_models
 from app.runs.options import get_options
 from app.runs.schemas import ArmOptions
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
 from app.web.http.schemas import to_bad_input
+from app.web.ui.units import format_count
+from decoding.suggest import suggest_one_of
 
 MAX_COMBINATIONS = 1000
+BATCH = 8  # samples per task where a preset does not vary them
 # Options that do nothing where another one has this value.
 WITHOUT_EFFECT = (("drafter", "none", ("draft_length", "acceptance")), ("temperature", 0.0, ("top_p",)))
 Values = Mapping[str, Sequence[Any]]
+Options = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +93,81 @@ def _describe_combination(combinations: Sequence[Mapping[str, Any]], combination
         for name, value in combination.items()
         if any(other.get(name) != value for other in combinations)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """`arms` returns the options of each arm for a target.
+
+    With `takes_cached_models`, a study without targets compares the cached models.
+    """
+
+    question: str
+    arms: Callable[[str], list[Options]]
+    takes_cached_models: bool = False
+
+
+def _build_bass_arms(_target: str) -> list[Options]:
+    # A single sequence has no siblings: there the drafter looks into the sequence's own text and the prompt.
+    return [{"drafter": drafter, "n": n} for n in (1, BATCH) for drafter in ("none", "sibling")]
+
+
+def _build_drafter_arms(target: str) -> list[Options]:
+    draft = find_draft_model(target)
+    return [{"drafter": drafter, "n": BATCH} for drafter in ("none", "ngram", "sibling", *([draft] if draft else []))]
+
+
+PRESETS: Mapping[str, Preset] = {
+    "bass": Preset(
+        "What does batched speculative decoding gain over regular decoding and over one sequence?", _build_bass_arms
+    ),
+    "samples": Preset("How many samples?", lambda _: [{"drafter": "sibling", "n": n} for n in (1, 2, 4, 8, 16)]),
+    "drafters": Preset("Which drafter?", _build_drafter_arms),
+    "models": Preset("Which model?", lambda _: [{"drafter": "sibling", "n": BATCH}], takes_cached_models=True),
+}
+
+
+def build_preset_arms(name: str, targets: Sequence[str], values: Values) -> Grid:
+    """The arms of a preset for each target, with every combination of further `values`.
+
+    Raises BadInputError for an unknown preset, a missing target, and an option that the preset itself sets.
+    """
+    if name not in PRESETS:
+        raise BadInputError(f"preset is {name[:60]!r}: {suggest_one_of(name, list(PRESETS))}", "preset")
+    preset = PRESETS[name]
+    if not targets and preset.takes_cached_models:
+        targets = sorted(list_cached_references())
+        if len(targets) < 2:
+            raise BadInputError(
+                f"target is missing: the cache has {format_count(len(targets), 'model')}, two or more can be compared. "
+                "Name them, or get one with `bassline models pull`",
+                "target",
+            )
+    if not targets:
+        raise BadInputError(f"target is missing: the preset {name} needs a model", "target")
+    beginnings = [{"target": target, **options} for target in targets for options in preset.arms(target)]
+    for option in values:
+        if option in beginnings[0]:
+            raise BadInputError(f"{option} is set by the preset {name}: leave it out, or leave out the preset", option)
+    return build_grid(values, beginnings)
+
+
+def find_draft_model(target: str) -> str | None:
+    """The smallest cached model of the registry that has the target's family and is smaller; None if there is none."""
+    known = {model.ref: model for model in list_models()}
+    if target not in known:
+        return None
+    cached = list_cached_references()
+    smaller = [
+        model
+        for model in known.values()
+        if _family(model.ref) == _family(target)
+        and model.ref in cached
+        and model.n_parameters < known[target].n_parameters
+    ]
+    return min(smaller, key=lambda model: model.n_parameters).ref if smaller else None
+
+
+def _family(reference: str) -> str:
+    """`qwen2.5-coder` of `qwen2.5-coder-0.5b`."""
+    return reference.rpartition("-")[0]

@@ -184,7 +184,6 @@ def _store_hidden(
 
 
 def _store_study(found: StudyArchive, dataset: Dataset, run_ids: Sequence[uuid.UUID], session: Session) -> None:
-    """Stores the study, and shows its runs."""
     own = {"id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "command", "note"}
     study = Study(
         **found.model_dump(include=own),

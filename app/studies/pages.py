@@ -19,7 +19,7 @@ from app.runs.failed_samples import count_failed_samples
 from app.runs.forms import parse_budget, parse_margin
 from app.runs.labels import assign_series, get_run_numbers, list_setting_words, shorten_labels
 from app.runs.quiet import QUIET_LIMIT_S
-from app.studies import audit, audit_tables, documents, forms, report, repository, service
+from app.studies import audit, documents, forms, report, repository, service
 from app.studies.analysis import AnalysisCache, StudyAnalysis
 from app.studies.documents import require_measured_budget
 from app.studies.loading import has_unloaded_reference, load_reference_studies
@@ -28,9 +28,8 @@ from app.studies.progress import ArmProgress, compute_remaining_s, compute_run_p
 from app.studies.sentences import describe_answer, format_verdict
 from app.web.http.request_context import get_context, get_session, get_singleton, parse_id
 from app.web.http.security import require_scope
-from app.web.ui.charts import comparison
 from app.web.ui.charts.chart import Chart
-from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
+from app.web.ui.charts.comparison import LineCurve, choose_figure, choose_opening_budget, draw_comparison
 from app.web.ui.tables import TextTable
 from app.web.ui.units import format_exact, format_seconds
 from evaluation.decisions import MARGIN
@@ -44,21 +43,6 @@ def shorten_arm_names(study: Study) -> dict[str, str]:
         names, [list_setting_words(run) for run in study.runs], [run.created_at for run in study.runs]
     )
     return dict(zip(names, labels, strict=True))
-
-
-def choose_opening_budget(statistics: Analysis) -> float:
-    """The budget in seconds at which a page opens."""
-    return comparison.choose_opening_budget([one.curve for one in statistics.curves], statistics.budgets[-1])
-
-
-def list_slider_budgets(statistics: Analysis) -> tuple[float, ...]:
-    """The round budgets from just below where the first arm solves a task, and the study's own."""
-    solved = [
-        k
-        for k, budget in enumerate(statistics.budgets)
-        if any(one.curve.get_shares_at(budget)[1] for one in statistics.curves)
-    ]
-    return statistics.budgets[max(min(solved, default=0) - 1, 0) :]
 
 
 def draw_arms(study: Study, statistics: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> Chart:
@@ -135,7 +119,7 @@ def show(study_id: uuid.UUID) -> str:
         tab=tab,
         tabs=tabs,
         budget=budget,
-        grid=list_slider_budgets(statistics) if statistics else (),
+        grid=statistics.budgets if statistics else (),
         error=error,
         asked_margin=None if margin == MARGIN else format_exact(round(100 * margin, 6)),
         **annotation_pages.build_template_values(study_id),
@@ -229,7 +213,8 @@ def _render_form(values: MultiDict[str, str], filled: forms.ParsedStudyForm, err
 
 def _parse_choices(study: Study, statistics: Analysis | None) -> tuple[float, float, str | None]:
     """(budget, margin, what is wrong with them in the address); what is wrong keeps its default."""
-    budget, margin = choose_opening_budget(statistics) if statistics else study.budget_s, MARGIN
+    curves = [one.curve for one in statistics.curves] if statistics else []
+    budget, margin = choose_opening_budget(curves, study.budget_s), MARGIN
     try:
         asked_s = parse_budget(request.args.get("budget")) or budget
         require_measured_budget(study, asked_s)
@@ -241,7 +226,6 @@ def _parse_choices(study: Study, statistics: Analysis | None) -> tuple[float, fl
 
 
 def _list_tables(study: Study, document: documents.StudyDocument, tab: str) -> list[TextTable]:
-    """The tables of a tab."""
     if tab == "details":
         return report.list_detail_tables(document)
     if tab == "arms" or not document.answer:
@@ -277,7 +261,7 @@ def _list_audit_tables(study: Study) -> list[TextTable]:
     if study.state in OPEN_RUN_STATES or not audit.is_audit(study):
         return []
     try:
-        return audit_tables.list_audit_tables(audit.build_audit_document(get_session(), study))
+        return audit.list_audit_tables(audit.build_audit_document(get_session(), study))
     except ConflictError:  # no text is in all passes
         return []
 

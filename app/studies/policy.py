@@ -1,16 +1,20 @@
-"""Execution rules for the arms of studies: they take turns within the study, which is scheduled as one run."""
+"""Execution rules for the arms of studies: they take turns within the study, which is scheduled as one run.
+
+In a race, an arm that is worse than another at every budget of interest is dropped, so that time goes to the rest.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
 
+import structlog
 from sqlalchemy import ColumnElement, false, select, update
 from sqlalchemy.orm import Session
 
 from app.background.jobs import send_if_waiting
 from app.core.context import Context
-from app.core.db.database import call_after_commit
+from app.core.db.database import call_after_commit, execute_change
 from app.core.db.types import get_utc_time
 from app.core.provenance import describe_machine
 from app.core.remote.target import is_remote
@@ -21,18 +25,23 @@ from app.jobs.reaper import recover_each
 from app.jobs.work.decode_job import build_task_prompt, prepare_engine
 from app.runs import transitions
 from app.runs.configuration import build_engine_config
-from app.runs.models import Run, RunTask
+from app.runs.models import Run
 from app.runs.policy import QUEUES, EvaluationPolicy, PendingWork, has_unpinned_work
 from app.runs.repository import load_tasks_with_samples
-from app.studies import race, schedule, service
+from app.studies import schedule, service
+from app.studies.analysis import compare_named_runs
 from app.studies.audit import is_audit
 from app.studies.models import ARM, Study, StudyArm
+from app.studies.progress import compute_study_progress
 from app.studies.repository import get_study, get_study_id
 from app.studies.schedule import may_run_here
 from app.workers.service import compute_silence_limit
 from evaluation.prompting import PromptError
+from evaluation.studies.racing import Drop, find_dropped, list_budgets_of_interest
 
 BLOCK_TASKS = 8  # for which an arm keeps its engine, where the engines of a study are not loaded together
+LOOK_EVERY = 4  # tasks between two tests; the test is valid after any number of tasks
+log = structlog.get_logger(__name__)
 
 
 def try_engines(ctx: Context, study_id: uuid.UUID) -> None:
@@ -109,7 +118,7 @@ class ArmPolicy(EvaluationPolicy):
         jobs = {
             study_id: schedule.find_next_job(session, study_id, here_only=True) for study_id in session.scalars(waiting)
         }
-        return [PendingWork(key, job.run, run_task_id=job.run_task_id) for key, job in jobs.items() if job is not None]
+        return [PendingWork(key, job.run, run_task_id=job.id) for key, job in jobs.items() if job is not None]
 
     def iterate_candidates(
         self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: WorkStep
@@ -124,7 +133,7 @@ class ArmPolicy(EvaluationPolicy):
                 job = schedule.find_next_job(session, study_id)
             if job is None:
                 return
-            yield job.run_task_id
+            yield job.id
 
     def build_waiting_condition(self, queue: str) -> ColumnElement[bool]:
         """Excludes decoding, whose messages `recover` resends."""
@@ -150,7 +159,7 @@ class ArmPolicy(EvaluationPolicy):
     def after_step(self, ctx: Context, run_id: uuid.UUID) -> None:
         """Drops arms that have lost the race, and sends the message for the next job of the study."""
         study_id = _read_study_id(ctx, run_id)
-        race.drop_losers(ctx, study_id)
+        drop_losers(ctx, study_id)
         schedule.send_next(ctx, study_id)
 
     def on_run_end(self, ctx: Context, session: Session, run: Run) -> None:
@@ -185,10 +194,46 @@ def _is_silent(ctx: Context, session: Session, study_id: uuid.UUID) -> bool:
     job = schedule.find_next_job(session, study_id)
     if job is None:
         return False
-    sent_at = session.scalar(select(RunTask.enqueued_at).where(RunTask.id == job.run_task_id))
-    return sent_at is None or sent_at < get_utc_time() - compute_silence_limit(ctx)
+    return job.enqueued_at is None or job.enqueued_at < get_utc_time() - compute_silence_limit(ctx)
 
 
 def _read_study_id(ctx: Context, run_id: uuid.UUID) -> uuid.UUID:
     with ctx.database.read() as session:
         return get_study_id(session, run_id)
+
+
+def drop_losers(ctx: Context, study_id: uuid.UUID) -> None:
+    """Drops the arms that the tasks so far show to be worse than another. Does nothing in the middle of a block.
+
+    Their waiting tasks are skipped; what they have finished stays. Safe to call at any time, any number of times: a
+    drop that a killed process left half done is done first.
+    """
+    with ctx.database.read() as session:
+        study = session.get_one(Study, study_id)
+        if not study.race:
+            return
+        study = get_study(session, study_id)
+        half_done = [arm.run_id for arm in study.arms if arm.dropped_at and arm.run.state in OPEN_RUN_STATES]
+        running = [arm for arm in study.arms if arm.dropped_at is None and arm.run.state in OPEN_RUN_STATES]
+        # Failed tasks count too: an arm that lost one to an error is still at the same task as the others.
+        progress = compute_study_progress(session, study)
+        n_tasks = {arm.run.n_tasks - progress[arm.run_id].open for arm in running}
+        drops: tuple[Drop, ...] = ()
+        if len(running) > 1 and len(n_tasks) == 1 and min(n_tasks) > 0 and min(n_tasks) % LOOK_EVERY == 0:
+            arms = compare_named_runs(session, {arm.name: arm.run for arm in running}, study.budget_s)
+            drops = find_dropped(arms, len(study.arms), list_budgets_of_interest(study.budget_s)) if arms else ()
+    for run_id in half_done:
+        transitions.skip_rest(ctx, run_id)
+    for drop in drops:
+        _drop(ctx, study, drop)
+
+
+def _drop(ctx: Context, study: Study, drop: Drop) -> None:
+    arms = {arm.name: arm for arm in study.arms}
+    with ctx.database.session() as session:
+        values = {"dropped_at": get_utc_time(), "dropped_by": arms[drop.by].position, "dropped_after": drop.n_tasks}
+        mine = (StudyArm.id == arms[drop.arm].id, StudyArm.dropped_at.is_(None))
+        if not execute_change(session, update(StudyArm).where(*mine).values(values)):
+            return
+    log.info("arm dropped", study=str(study.id), arm=drop.arm, by=drop.by, tasks=drop.n_tasks)
+    transitions.skip_rest(ctx, arms[drop.arm].run_id)

@@ -7,9 +7,8 @@ message for any job of a study only says that the study has work; `find_next_job
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.core.context import Context
@@ -26,15 +25,7 @@ from evaluation.studies.order import compute_task_positions, order_arms
 BUSY_STATES = (TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
 
 
-@dataclass(frozen=True, slots=True)
-class NextJob:
-    """The job of a study to be decoded next."""
-
-    run_task_id: uuid.UUID
-    run: Run
-
-
-def find_next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = False) -> NextJob | None:
+def find_next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = False) -> RunTask | None:
     """The job whose turn it is; None while another is running, an arm waits to be prepared, or nothing is left.
 
     With `here_only` also None for a study that was started on another machine. The tasks, shuffled by the seed, are
@@ -47,7 +38,7 @@ def find_next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = Fa
     if RunState.QUEUED in session.scalars(states).all() or _is_busy(session, study_id):
         return None
     jobs = (
-        select(StudyArm.position, RunTask.position, RunTask.id, RunTask.run_id)
+        select(StudyArm.position, RunTask.position, RunTask.id)
         .join(RunTask, RunTask.run_id == StudyArm.run_id)
         .join(Run, Run.id == StudyArm.run_id)
         .where(StudyArm.study_id == study_id)
@@ -61,11 +52,11 @@ def find_next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = Fa
         .where(StudyArm.study_id == study_id)
     ).one()
     place_of = compute_task_positions(n_tasks, study.seed)
-    block = min(place_of[task] for _, task, _, _ in waiting) // study.block_tasks
+    block = min(place_of[task] for _, task, _ in waiting) // study.block_tasks
     turn_of = order_arms(n_arms, block, study.seed).index
     in_block = [row for row in waiting if place_of[row[1]] // study.block_tasks == block]
-    _, _, job_id, run_id = min(in_block, key=lambda row: (turn_of(row[0]), place_of[row[1]]))
-    return NextJob(job_id, session.get_one(Run, run_id))
+    *_, job_id = min(in_block, key=lambda row: (turn_of(row[0]), place_of[row[1]]))
+    return session.get_one(RunTask, job_id)
 
 
 def may_run_here(study: Study) -> bool:
@@ -78,10 +69,8 @@ def send_next(ctx: Context, study_id: uuid.UUID) -> None:
     with ctx.database.session() as session:
         job = find_next_job(session, study_id)
         if job is not None:
-            session.execute(update(RunTask).where(RunTask.id == job.run_task_id).values(enqueued_at=get_utc_time()))
-            call_after_commit(
-                session, enqueue.enqueue_jobs, ctx, WorkStep.DECODE, [job.run_task_id], QUEUES[WorkStep.DECODE]
-            )
+            job.enqueued_at = get_utc_time()
+            call_after_commit(session, enqueue.enqueue_jobs, ctx, WorkStep.DECODE, [job.id], QUEUES[WorkStep.DECODE])
 
 
 def _is_busy(session: Session, study_id: uuid.UUID) -> bool:

@@ -35,22 +35,22 @@ def describe_answer(answer: BudgetAnswer, over: MeasuredTasks) -> list[Sentence]
     if answer.use is None:
         return [(f"{where} no chosen sample passes.",)]
     share = f"{format_percent(answer.use_pass_first, n)} right ({format_interval(answer.use_interval, n)})"
-    if answer.verdict is None:
-        limits = format_interval(answer.use_interval, n)
-        return [
-            (f"{where} ", ArmName(answer.use), f" is right for {format_percent(answer.use_pass_first, n)} ({limits}).")
-        ]
-    if answer.verdict == "undecided":
-        sentences: list[Sentence] = [(f"{where} the best so far is ", ArmName(answer.use), f": {share}.")]
-        if answer.use != answer.arm:
-            sentences.append(_describe_substitute(answer, over))
-        sentences.append(_describe_undecided(answer, n))
-    else:
-        sentences = [(f"{where} use ", ArmName(answer.use), f": {share}.")]
-        sentences.append(_describe_verdict(answer, over))
-    if not _is_undecided_only_against_cheaper(answer):
-        sentences += _describe_cheaper(answer, n)
-    if answer.verdict == "undecided" and answer.tasks_to_decide is not None:
+    verb = "the best so far is" if answer.verdict == "undecided" else "use"
+    sentences: list[Sentence] = [(f"{where} {verb} ", ArmName(answer.use), f": {share}.")]
+    if answer.arm is not None and answer.use != answer.arm:
+        highest = f" ({format_percent(answer.pass_first, n)})"
+        as_good = f"{highest} and as good within {format_margin(answer.margin)}."
+        sentences.append(("It is cheaper than ", ArmName(answer.arm), as_good))
+    elif answer.verdict == "as_good":
+        be = "is" if len(answer.as_good) == 1 else "are"
+        sentences.append((*_list_names(answer.as_good), f" {be} as good within {format_margin(answer.margin)}."))
+    if answer.verdict == "better":
+        others = ArmName(answer.against or "") if answer.n_arms == 2 else "every other one"
+        sentences.append(("It is better than ", others, "."))
+    if answer.undecided:
+        sentences.append(("Undecided against ", *_list_names(answer.undecided), "."))
+    sentences += _describe_cheaper(answer, n)
+    if answer.tasks_to_decide is not None:
         sentences.append((_describe_tasks(answer.tasks_to_decide, answer.margin, over),))
     return sentences
 
@@ -97,43 +97,6 @@ def format_tasks_to_decide(tasks: int) -> str:
     """A number of tasks rounded up to two significant digits, because it is an estimate."""
     unit: int = 10 ** max(len(str(tasks)) - 2, 0)
     return f"{-(-tasks // unit) * unit:,}"
-
-
-def _describe_verdict(answer: BudgetAnswer, over: MeasuredTasks) -> Sentence:
-    if answer.verdict == "better":
-        return (
-            "It is better than ",
-            *([ArmName(answer.against or "")] if answer.n_arms == 2 else ["every other one"]),
-            ".",
-        )
-    within = f"within {format_margin(answer.margin)}"
-    if answer.use != answer.arm:
-        return _describe_substitute(answer, over)
-    verb = "is" if len(answer.as_good) == 1 else "are"
-    return (*_list_names(answer.as_good), f" {verb} as good {within}.")
-
-
-def _describe_substitute(answer: BudgetAnswer, over: MeasuredTasks) -> Sentence:
-    """Why the arm to use is not the one with the highest Pass@First."""
-    highest = f" ({format_percent(answer.pass_first, over.n_tasks)})"
-    return (
-        "It is cheaper than ",
-        ArmName(answer.arm or ""),
-        f"{highest} and as good within {format_margin(answer.margin)}.",
-    )
-
-
-def _describe_undecided(answer: BudgetAnswer, n_tasks: int) -> Sentence:
-    if not _is_undecided_only_against_cheaper(answer):
-        return ("Undecided against ", *_list_names(answer.undecided), ".")
-    (one,) = answer.cheaper_not_worse
-    worse = format_unsigned_points(one.worse_by_at_most, n_tasks)
-    return ("Undecided against ", ArmName(one.arm), f", which is cheaper and up to {worse} points worse.")
-
-
-def _is_undecided_only_against_cheaper(answer: BudgetAnswer) -> bool:
-    """Whether one arm is undecided, and it is the only cheaper one to mention: one sentence is enough for it."""
-    return len(answer.undecided) == 1 and [one.arm for one in answer.cheaper_not_worse] == list(answer.undecided)
 
 
 def _describe_cheaper(answer: BudgetAnswer, n_tasks: int) -> Iterator[Sentence]:

@@ -6,19 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from evaluation.decisions import MARGIN
 from evaluation.metrics import BUDGET_GRID, Curve, MetricError, compute_wilson_interval
-from evaluation.outcomes import FIGURES, Figure
 from evaluation.studies.answer import BudgetAnswer, answer_at, list_named_budgets
 from evaluation.studies.arms import ArmComparison
 from evaluation.studies.paper_table import PaperRow, build_paper_table
 from evaluation.studies.samples import FamilySamples, compare_samples
 from evaluation.studies.speculation import SpeculationPair, measure_speculation
-
-N_TABLE_BUDGETS = 4
-"""Budgets at which tables show Pass@First and Pass@All."""
 
 SHARES = (0.2, 0.4, 0.6, 0.8)
 """Values of Pass@First that people ask for."""
@@ -53,29 +47,16 @@ class ShareReached:
 
 
 @dataclass(frozen=True, slots=True)
-class FrontierPoint:
-    """The leading arm at a budget (seconds) with its shares; None while nothing has passed."""
-
-    budget_s: float
-    arm: str | None
-    pass_first: float
-    pass_all: float
-    too_close: bool  # it is not shown to be better than every other arm
-
-
-@dataclass(frozen=True, slots=True)
 class Analysis:
     """What a study says. Budgets are in seconds."""
 
     compared: ArmComparison
-    budgets: tuple[float, ...]  # round ones up to the study's own, which is the last: the grid of the frontiers
+    budgets: tuple[float, ...]  # round ones up to the study's own, which is the last
     curves: tuple[ArmCurve, ...]
     answers: tuple[BudgetAnswer, ...]  # at `list_named_budgets`, with the usual margin
     reached: tuple[ShareReached, ...]  # the budget that each share of the tasks takes
-    frontier_first: tuple[FrontierPoint, ...]  # by Pass@First, at each of `budgets`
-    frontier_all: tuple[FrontierPoint, ...]  # by Pass@All
     paper_table: tuple[PaperRow, ...]
-    samples: tuple[FamilySamples, ...]  # at a few budgets, from where the arms begin to differ to the study's own
+    samples: tuple[FamilySamples, ...]  # at the budgets of `answers`
     speculation: tuple[SpeculationPair, ...]  # at the same budgets
 
     @property
@@ -109,40 +90,19 @@ def analyse(compared: ArmComparison) -> Analysis:
     """What the tasks that all arms have graded say, up to the study's budget. Raises MetricError for no budget."""
     if not 0 < compared.end_s < math.inf:
         raise MetricError(f"the budget of the study is {compared.end_s} s: it must be a number above 0")
-    budgets = list_study_budgets(compared.end_s)
-    curves, few = compared.curves, find_distinguishing_budgets(compared, budgets, N_TABLE_BUDGETS)
+    curves, named = compared.curves, list_named_budgets(compared.end_s)
     return Analysis(
         compared=compared,
-        budgets=budgets,
+        budgets=list_study_budgets(compared.end_s),
         curves=tuple(
             ArmCurve(arm.name, compared.n_tasks, curve) for arm, curve in zip(compared.arms, curves, strict=True)
         ),
-        answers=tuple(answer_at(compared, budget) for budget in list_named_budgets(compared.end_s)),
+        answers=tuple(answer_at(compared, budget) for budget in named),
         reached=tuple(_find_reached(compared, curves, share) for share in SHARES),
-        frontier_first=tuple(_build_frontier_point(compared, "first", budget) for budget in budgets),
-        frontier_all=tuple(_build_frontier_point(compared, "all", budget) for budget in budgets),
         paper_table=build_paper_table(compared),
-        samples=compare_samples(compared, few),
-        speculation=measure_speculation(compared, few),
+        samples=compare_samples(compared, named),
+        speculation=measure_speculation(compared, named),
     )
-
-
-def find_distinguishing_budgets(compared: ArmComparison, budgets: Sequence[float], count: int) -> tuple[float, ...]:
-    """Up to `count` of the budgets, evenly apart on their grid, from the first at which an arm is better than another
-    to the last; if none is, from the first at which a task is solved."""
-    columns = range(len(budgets))
-    separated = (column for column in columns if any(_is_separating(compared, one, budgets[column]) for one in FIGURES))
-    solved = (column for column in columns if compared.outcomes.find_solved("all", budgets[column]).any())
-    start = next(separated, next(solved, columns[-1]))
-    return tuple(budgets[k] for k in sorted(set(np.linspace(start, columns[-1], count).round().astype(int))))
-
-
-def _is_separating(compared: ArmComparison, figure: Figure, budget_s: float) -> bool:
-    best = compared.find_leader(figure, budget_s)
-    if best is None:
-        return False
-    others = (other for other in range(len(compared.arms)) if other != best)
-    return any(compared.decide(figure, best, other, budget_s).is_better for other in others)
 
 
 def _find_reached(compared: ArmComparison, curves: Sequence[Curve], share: float) -> ShareReached:
@@ -154,13 +114,3 @@ def _find_reached(compared: ArmComparison, curves: Sequence[Curve], share: float
     ]
     budget_s, arm = min(times, key=lambda found: (found[0], found[1].cost_s), default=(None, None))
     return ShareReached(share, budget_s, arm.name if arm else None)
-
-
-def _build_frontier_point(compared: ArmComparison, figure: Figure, budget_s: float) -> FrontierPoint:
-    arm = compared.find_leader(figure, budget_s)
-    if arm is None:
-        return FrontierPoint(budget_s, None, 0.0, 0.0, too_close=False)
-    first, every = (compared.compute_share(one, arm, budget_s) for one in FIGURES)
-    return FrontierPoint(
-        budget_s, compared.arms[arm].name, first, every, not compared.leads_clearly(figure, arm, budget_s)
-    )

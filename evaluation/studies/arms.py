@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from evaluation.outcomes import Figure, PairedOutcomes
 from evaluation.paired_runs import PairedRuns
-
-
-@dataclass(frozen=True, slots=True)
-class ArmMeasurements:
-    """What the paper's table shows of an arm beside its samples; None where it was not measured.
-
-    Milliseconds per token are computed from the samples. `mean_acceptance_length` is in tokens per round and sample,
-    the target's own included; `utilization` is the share of the device's peak arithmetic.
-    """
-
-    tokens_per_s: float | None = None
-    mean_acceptance_length: float | None = None
-    utilization: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +23,10 @@ class Arm:
     drafting_family: str
     speculative: bool  # False for regular decoding (no drafter)
     cost_s: float  # mean engine time per task in seconds; orders "cheapest first"
-    measured: ArmMeasurements = field(default_factory=ArmMeasurements)
+    # What the paper's table shows of an arm beside its samples; None where it was not measured.
+    tokens_per_s: float | None = None
+    mean_acceptance_length: float | None = None  # tokens per round and sample, the target's own included
+    utilization: float | None = None  # the share of the device's peak arithmetic
 
 
 class ArmComparison(PairedRuns):

@@ -26,9 +26,7 @@ class Drop:
     arm: str
     by: str
     n_tasks: int  # that all running arms have
-    budgets: tuple[float, ...]  # seconds, without those at which neither arm has solved a task
-    e_values: tuple[float, ...]  # of this pair at each of the budgets; each is at least the threshold
-    threshold: float
+    e_value: float  # the lowest of this pair over the budgets of interest
 
 
 def list_budgets_of_interest(budget_s: float) -> tuple[float, ...]:
@@ -69,23 +67,18 @@ def find_dropped(
     places, found = range(len(compared.arms)), []
     for worse in places:
         drops = [_find_drop(compared, worse, better, budgets, threshold) for better in places if better != worse]
-        found.append(max((drop for drop in drops if drop), key=lambda drop: min(drop.e_values), default=None))
+        found.append(max((drop for drop in drops if drop), key=lambda drop: drop.e_value, default=None))
     return tuple(drop for drop in found if drop)
 
 
 def _find_drop(
     compared: ArmComparison, worse: int, better: int, budgets: Sequence[float], threshold: float
 ) -> Drop | None:
-    """The verdict on one ordered pair."""
     solved = {budget: [compared.count("all", arm, budget) for arm in (worse, better)] for budget in budgets}
     seen = [budget for budget, counts in solved.items() if any(counts)]
     if not seen or any(solved[budget][0] > solved[budget][1] for budget in budgets):
         return None
-    e_values = tuple(
-        compute_e_value(*compared.count_wins_and_losses("first", better, worse, budget)) for budget in seen
-    )
-    if min(e_values) < threshold:
+    e_value = min(compute_e_value(*compared.count_wins_and_losses("first", better, worse, budget)) for budget in seen)
+    if e_value < threshold:
         return None
-    return Drop(
-        compared.arms[worse].name, compared.arms[better].name, compared.n_tasks, tuple(seen), e_values, threshold
-    )
+    return Drop(compared.arms[worse].name, compared.arms[better].name, compared.n_tasks, e_value)

@@ -18,15 +18,10 @@ from evaluation.studies.arms import ArmComparison
 
 @dataclass(frozen=True, slots=True)
 class BudgetCell:
-    """One n at one budget (seconds): shares with Wilson's intervals. `best`: leads its family in Pass@First there."""
+    """One n at one budget. `best`: leads its family in Pass@First there."""
 
-    arm: str
-    n: int
-    budget_s: float
     pass_first: float
-    first_interval: tuple[float, float]
     pass_all: float
-    all_interval: tuple[float, float]
     best: bool
 
 
@@ -39,7 +34,6 @@ class FamilySamples:
     these choices.
     """
 
-    family: str
     target: str
     drafter: str
     ns: tuple[int, ...]
@@ -69,7 +63,6 @@ def _build_family(compared: ArmComparison, budgets: Sequence[float], places: Seq
     arms = [compared.arms[place] for place in places]
     first, every = ([_choose_n(compared, figure, budget, places) for budget in budgets] for figure in FIGURES)
     return FamilySamples(
-        family=arms[0].family,
         target=arms[0].target,
         drafter=arms[0].drafter,
         ns=tuple(arm.n for arm in arms),
@@ -77,7 +70,11 @@ def _build_family(compared: ArmComparison, budgets: Sequence[float], places: Seq
         budgets=tuple(budgets),
         rows=tuple(
             tuple(
-                _build_cell(compared, place, budget, best=leader == place)
+                BudgetCell(
+                    compared.compute_share("first", place, budget),
+                    compared.compute_share("all", place, budget),
+                    best=leader == place,
+                )
                 for budget, leader in zip(budgets, best, strict=True)
             )
             for place in places
@@ -86,19 +83,6 @@ def _build_family(compared: ArmComparison, budgets: Sequence[float], places: Seq
         enough_all=tuple(n for n, _ in every),
         verdict_first=tuple(verdict for _, verdict in first),
         verdict_all=tuple(verdict for _, verdict in every),
-    )
-
-
-def _build_cell(compared: ArmComparison, place: int, budget_s: float, *, best: bool) -> BudgetCell:
-    return BudgetCell(
-        arm=compared.arms[place].name,
-        n=compared.arms[place].n,
-        budget_s=budget_s,
-        pass_first=compared.compute_share("first", place, budget_s),
-        first_interval=compared.compute_interval("first", place, budget_s),
-        pass_all=compared.compute_share("all", place, budget_s),
-        all_interval=compared.compute_interval("all", place, budget_s),
-        best=best,
     )
 
 

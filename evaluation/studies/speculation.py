@@ -41,14 +41,13 @@ class SpeculationPair:
 
     plain: str
     speculative: str
-    n: int
     gains: tuple[Gain, ...]
 
 
 def measure_speculation(compared: ArmComparison, budgets: Sequence[float]) -> tuple[SpeculationPair, ...]:
     """Each speculative arm against each regular arm of its drafting family, at these budgets."""
     return tuple(
-        SpeculationPair(plain.name, arm.name, arm.n, _compute_gains(compared, regular, place, budgets))
+        SpeculationPair(plain.name, arm.name, _compute_gains(compared, regular, place, budgets))
         for place, arm in enumerate(compared.arms)
         for regular, plain in enumerate(compared.arms)
         if arm.speculative and not plain.speculative and arm.drafting_family == plain.drafting_family

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,17 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evaluation.load_comparison import (
-    LoadTestResult,
-    PromptTally,
-    RateResult,
-    bound_capacity,
-    compare_tallies,
-    compare_with_idle,
-    count_effective_requests,
-    describe_capacity,
-)
-from evaluation.metrics import MetricError
+from evaluation.load_comparison import compare_tallies, describe_capacity, find_capacity
+from evaluation.load_metrics import LoadPoint, LoadTestRequest, PromptTally, build_point
 
 
 def paired_interval(n_tasks: int, wins: int, losses: int) -> tuple[float, float]:
@@ -32,7 +24,7 @@ def paired_interval(n_tasks: int, wins: int, losses: int) -> tuple[float, float]
 
 
 def tallies(*pairs):
-    return {str(i): PromptTally(*pair) for i, pair in enumerate(pairs)}
+    return [PromptTally(*pair) for pair in pairs]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
@@ -57,38 +49,43 @@ def test_the_interval_holds_the_true_difference_though_requests_of_a_prompt_are_
     assert hits / tests >= 0.93
 
 
-def test_services_without_a_common_prompt_are_not_compared():
-    with pytest.raises(MetricError, match="share no prompt"):
-        compare_tallies({"a": PromptTally(1, 1)}, {"b": PromptTally(1, 1)})
+def point(rate: float | None, pass_first: float, *by_prompt: tuple[int, int]) -> LoadPoint:
+    """A service at a rate, with its tallies of prompts (default: one prompt without a right answer)."""
+    made = build_point([LoadTestRequest("a", "refused")], rate, 5.0, 20.0, 20.0)
+    prompts = tuple(tallies(*by_prompt)) if by_prompt else made.by_prompt
+    return replace(made, pass_first=pass_first, by_prompt=prompts)
 
 
 def service(*rights, prompts=20, rates=(0.2, 0.5, 1.0), idle=10):
-    """A service that solves so many of its prompts idle and at each rate, each asked for twice there."""
+    """(idle, tried): a service that solves so many of its prompts idle and at each rate, each asked for twice there."""
     tried = [
-        RateResult(rate, right / prompts, [(2, 2)] * right + [(2, 0)] * (prompts - right))
+        point(rate, right / prompts, *[(2, 2)] * right, *[(2, 0)] * (prompts - right))
         for rate, right in zip(rates, rights, strict=True)
     ]
-    own = RateResult(0.0, idle / prompts, [(1, 1)] * idle + [(1, 0)] * (prompts - idle))
-    return LoadTestResult(own, tried)
+    return point(None, idle / prompts, *[(1, 1)] * idle, *[(1, 0)] * (prompts - idle)), tried
 
 
 def test_what_is_shown_of_a_capacity_is_a_range_of_tried_rates():
     few, many = service(10, 10, 1), service(100, 100, 10, prompts=200, idle=100)
-    shown = [bound_capacity(compare_with_idle(one.idle, one.tried)) for one in (few, many)]
+    shown = [find_capacity(*one) for one in (few, many)]
     assert [(one.low, one.high) for one in shown] == [(None, 0.5), (0.5, 0.5)]
-    said = describe_capacity(few)
+    said = describe_capacity(*few)
     assert said.startswith("Best estimate: it carries 0.5 requests per second. Pass@First there is within 5 points")
-    assert "no rate is shown to stay within 5 points and all rates above 0.5 are shown to lose more." in said
-    assert "At 0.5 the difference is +0.0 points (95 %: −8.9 to +8.9; 20 prompts, 60 requests): undecided." in said
-    assert "undecided" not in describe_capacity(many)
+    assert "no rate is shown to stay within 5 points and all rates above 0.5 are shown to lose more" in said
+    assert "it carries at least 0.5 and all rates above 0.5 are shown to lose more" in describe_capacity(*many)
 
 
 def test_a_service_without_right_answers_has_no_quality_to_lose():
-    assert "load cannot lower its quality" in describe_capacity(service(0, 0, 0, idle=0))
+    nothing = service(0, 0, 0, idle=0)
+    assert "load cannot lower its quality" in describe_capacity(*nothing)
+    assert find_capacity(*nothing).estimate is None
 
 
-def test_the_effective_number_of_requests_is_between_the_prompts_and_the_requests():
-    assert count_effective_requests(tallies(*[(1, 1)] * 5, *[(1, 0)] * 5).values()) == 10
-    assert count_effective_requests(tallies(*[(4, 4)] * 5, *[(4, 0)] * 5).values()) <= 10
-    assert count_effective_requests(tallies(*[(4, 2)] * 10).values()) == 40
-    assert count_effective_requests(tallies(*[(4, 4)] * 10).values()) == 10
+RATES = st.dictionaries(st.floats(0.01, 100), st.floats(0, 1), min_size=1)
+
+
+@given(st.floats(0.01, 1), RATES)
+def test_capacity_is_the_highest_rate_within_five_points_of_idle(idle, shares):
+    found = find_capacity(point(None, idle), [point(rate, share) for rate, share in sorted(shares.items())])
+    fits = {rate for rate, share in shares.items() if share >= idle - 0.05 - 1e-9}
+    assert found.estimate == (max(fits) if fits else None)

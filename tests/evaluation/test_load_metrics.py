@@ -1,4 +1,4 @@
-"""The figures of a load test: every request counts, from when it was due, and a capacity is a rate that was tried."""
+"""The figures of a load test: every request counts, from when it was due."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.load_comparison import RateResult, find_capacity
-from evaluation.load_metrics import LoadTestRequest, build_point
+from evaluation.load_metrics import LoadTestRequest, PromptTally, build_point, count_effective_requests
 from evaluation.metrics import MetricError, SampleOutcome
 
 BUDGET_S = 5.0
@@ -102,22 +101,6 @@ def test_waiting_longer_makes_nothing_better(asked_for, wait_s):
     assert measured(*later).pass_all <= measured(*asked_for).pass_all
 
 
-RATES = st.lists(st.tuples(st.floats(0.01, 100), st.floats(0, 1)), min_size=1, unique_by=lambda pair: pair[0]).map(
-    lambda pairs: [RateResult(*pair, ()) for pair in pairs]
-)
-
-
-@given(st.floats(0.01, 1), RATES)
-def test_capacity_is_the_highest_rate_within_five_points_of_idle(idle, tried):
-    found = find_capacity(idle, tried)
-    fits = {rate for rate, share, _ in tried if share >= idle - 0.05 - 1e-9}
-    assert found == (max(fits) if fits else None)
-
-
-def test_a_service_without_right_answers_has_no_capacity():
-    assert find_capacity(0.0, [RateResult(0.1, 0.0, ()), RateResult(1.0, 0.0, ())]) is None
-
-
 def test_requests_of_one_prompt_count_as_one_where_they_agree():
     right, wrong = (1.0, -0.1, True), (1.0, -0.1, False)
     alike = [asked(f"{i}", right if i % 4 < 2 else wrong, prompt=f"p{i % 4}") for i in range(40)]
@@ -130,3 +113,13 @@ def test_requests_of_one_prompt_count_as_one_where_they_agree():
     independent = [asked(f"{i}", right if i % 2 else wrong, prompt=f"p{i // 10}") for i in range(40)]
     low, high = measured(*independent).pass_first_interval
     assert high - low < 0.31  # as 40 independent requests
+
+
+def test_the_effective_number_of_requests_is_between_the_prompts_and_the_requests():
+    def count(*pairs: tuple[int, int]) -> float:
+        return count_effective_requests([PromptTally(*pair) for pair in pairs])
+
+    assert count(*[(1, 1)] * 5, *[(1, 0)] * 5) == 10
+    assert count(*[(4, 4)] * 5, *[(4, 0)] * 5) <= 10
+    assert count(*[(4, 2)] * 10) == 40
+    assert count(*[(4, 4)] * 10) == 10

@@ -46,7 +46,7 @@ def compared(world, a, b, budget=BUDGET_S):
 def test_a_difference_beyond_what_the_machine_explains_stands(world, pair):
     fast, slow = pair()
     found = compared(world, slow, fast)
-    assert (found.first.paired.delta, found.conditions.time_bound, found.conditions.in_turn) == (1.0, True, False)
+    assert (found.first.delta, found.conditions.time_bound, found.conditions.in_turn) == (1.0, True, False)
     assert found.first.withheld is found.all.withheld is None
     assert "The interval excludes 0: unlikely to be chance" in text_of(
         world.client.get(f"/overlay/{slow},{fast}?budget={BUDGET_S:g}")
@@ -65,7 +65,7 @@ def test_a_run_on_a_busy_machine_is_not_called_worse(world, pair, slow, factor):
     fast, slow_run = pair(slow=slow)
     for a, b in ((slow_run, fast), (fast, slow_run)):
         found = compared(world, a, b)
-        assert found.first.paired.p < 0.001
+        assert found.first.p < 0.001
         assert "the speed of the machine could explain it" in found.first.withheld
         assert "bassline study run" in found.first.withheld
         assert found.conditions.machine_factor > factor
@@ -96,7 +96,7 @@ def test_an_unknown_clock_withholds_only_where_time_matters(world, pair):
     with world.context.database.session() as session:
         session.execute(update(Sample).where(Sample.run_id == slow).values(finished_s=1.0, verdict="wrong_answer"))
     found = compared(world, slow, fast)
-    assert (found.first.paired.delta, found.conditions.time_bound, found.first.withheld) == (1.0, False, None)
+    assert (found.first.delta, found.conditions.time_bound, found.first.withheld) == (1.0, False, None)
 
 
 def test_a_sample_that_the_deadline_cut_makes_the_result_depend_on_time(world, pair):

@@ -48,8 +48,8 @@ PERHAPS_WORSE = "1" * 7 + "0" * 5  # 5 lost, none won: p = 0.063
     ("base", "new", "code", "title"),
     [
         (BASE, CLEARLY_WORSE, 3, "Worse."),
-        (BASE, PERHAPS_WORSE, 0, "Undecided: no significant loss; up to 68 points is possible."),
-        (BASE, BASE, 0, "Undecided: no significant loss; up to 24 points is possible."),
+        (BASE, PERHAPS_WORSE, 0, "Undecided."),
+        (BASE, BASE, 0, "Undecided."),
         (CLEARLY_WORSE, BASE, 0, "Better."),
         ("1" * 164, "1" * 164, 0, "As good within 5 points."),
     ],
@@ -80,20 +80,8 @@ def test_a_base_that_solves_too_few_tasks_to_see_a_loss_is_refused(world, bassli
     assert "Undecided: A solves too few tasks." in result.stdout
     said = " ".join(result.stderr.split())
     assert "A solves 5 of 32 tasks: even if B lost all of them, p would be 0.062." in said
-    assert "A must solve at least 6: evaluate more tasks or more samples per task, give a larger budget" in said
+    assert "A must solve at least 6: evaluate more tasks or more samples per task, or give a larger budget" in said
     assert bassline("runs", "compare", "base", "new").exit_code == 0  # it only reports unless asked
-
-
-def test_a_larger_alpha_sees_the_loss_of_fewer_tasks(world, bassline):
-    add(world, "base", FEW)
-    add(world, "new", "0" * 32)
-    words = ["runs", "compare", "base", "new", "--budget", "3", "--fail-if-worse", "--json", "-"]
-    result = bassline(*words, "--alpha", "0.1")
-    assert result.exit_code == 3, result.output
-    assert json.loads(result.stdout)["pass_first"]["alpha"] == 0.1
-    assert json.loads(result.stdout)["conclusion"]["underpowered"] is None
-    assert json.loads(bassline(*words).stdout)["conclusion"]["underpowered"].startswith("A solves 5 of 32 tasks")
-    assert "alpha is 1: give a level above 0 and below 1" in bassline(*words, "--alpha", "1").stderr
 
 
 def test_a_run_that_is_better_than_a_weak_base_is_called_better(world, bassline):
@@ -161,7 +149,7 @@ def test_a_base_run_in_a_file_compares_as_in_its_database(world, bassline, tmp_p
 def test_a_run_compared_with_itself_does_not_differ(world, bassline):
     add(world, "base", BASE)
     found = json.loads(bassline("runs", "compare", "base", "base", "--json", "-").stdout)
-    assert (found["pass_first"]["ties"], found["pass_first"]["p"], found["changed"]) == (12, 1.0, {})
+    assert (found["pass_first"]["wins"], found["pass_first"]["p"], found["changed"]) == ([], 1.0, {})
 
 
 def test_settings_and_device_of_a_file_are_compared_too(world, bassline, tmp_path):
@@ -276,7 +264,7 @@ def test_a_pipe_gets_each_heading_name_and_sentence_on_one_line(world, bassline)
     said = bassline("runs", "compare", "base", long, "--budget", "3").stdout.splitlines()
     assert said[0] == f"{long} (B) against base (A, the baseline)"
     assert any("difference in points" in line and "tasks lost" in line for line in said)
-    assert said[-1].startswith("Undecided: ")
+    assert said[-1].startswith("Undecided. ")
     assert said[-1].endswith(" points.")
 
 

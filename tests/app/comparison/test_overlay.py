@@ -198,7 +198,7 @@ def test_the_runs_of_an_overlay_are_ticked_on_the_list_that_it_leads_back_to(wor
 
 
 def test_only_two_runs_have_the_parts_of_a_comparison(world, three):
-    parts = ("What changed", "Answer at", "Tasks that differ", "B minus A in Pass@First")
+    parts = ("Answer at", "Tasks that differ")
     pair, many = (text_of(world.client.get(address(*runs, budget=6))) for runs in (three[:2], three))
     assert all(part in pair for part in parts)
     assert not any(part in many for part in parts)

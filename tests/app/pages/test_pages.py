@@ -210,7 +210,7 @@ def test_two_runs_are_compared_with_the_changed_settings_first(world):
     a = world.add_run("plain", drafter="none", skill=0.2)
     b = world.add_run("drafted", skill=0.9)
     page = text_of(world.client.get(f"/overlay/{a},{b}"))
-    order = ("What changed", "Answer at", "B minus A in Pass@First", "Time", "Tasks that differ")
+    order = ("What changed", "Answer at", "Time", "Tasks that differ")
     assert [page.index(part) for part in order] == sorted(page.index(part) for part in order)
     assert "McNemar" in page
     assert "Drafter" in page
@@ -244,7 +244,6 @@ def test_a_comparison_shows_regressions_first_and_what_the_tasks_cannot_show(wor
     assert {"lost", "won"} <= set(outcomes)
     assert "tasks would decide a difference of 5 points" in page
     assert "wide enough for all budgets and runs together" in " ".join(page.split())
-    assert "Where one includes 0, neither run is shown to be better" in page
 
 
 def test_runs_of_different_devices_or_sizes_are_not_compared_silently(world):

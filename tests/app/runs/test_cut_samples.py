@@ -60,7 +60,7 @@ def test_a_sample_that_was_cut_off_has_no_end_wherever_it_is_read(world, study, 
 
 def test_an_archive_gives_the_same_figures_again(world, study):
     archive = world.client.get(f"/api/v1/studies/{study}/export?format=archive").data
-    before = world.client.get(f"/api/v1/studies/{study}").json["frontier"]
+    before = world.client.get(f"/api/v1/studies/{study}").json["answer"]
     world.client.delete(f"/api/v1/studies/{study}")
     assert loading.load_study(world.context, archive, "which.json.gz") == study
-    assert world.client.get(f"/api/v1/studies/{study}").json["frontier"] == before
+    assert world.client.get(f"/api/v1/studies/{study}").json["answer"] == before

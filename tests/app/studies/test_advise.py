@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.advice import study
-from app.advice.sentence import format_advice
+from app.advice.report import format_advice
 from app.cli import advise, from_code
 from app.core.errors import UnavailableError
 from app.datasets import service
@@ -36,7 +36,7 @@ def said(n=40, solved=20, rival=5, cheap=True, disturbance="", failed=STOPPED):
         ({}, "On 40 tasks of your code within 3 s use big: 50 % right (35 to 65). It is better than small."),
         (
             {"rival": 18},
-            "the best so far is big: 50 % right (35 to 65). Undecided against small, which is cheaper and up",
+            "the best so far is big: 50 % right (35 to 65). Undecided against small. small is cheaper and up to",
         ),
         ({"rival": 18, "cheap": False}, "Undecided against small. About"),
         ({"n": 164, "solved": 80, "rival": 79}, "use small: 48.2 % right (40.7 to 55.8). It is cheaper than big"),

@@ -31,7 +31,7 @@ def arm(world, run_id):
 
 def test_utilization_is_the_targets_arithmetic_over_what_the_device_can_do(world, run_id):
     assert arm(world, run_id).cost_s == 10.0
-    assert arm(world, run_id).measured.utilization == pytest.approx(2 * 5e8 * 400 / (40.0 * 1e11))
+    assert arm(world, run_id).utilization == pytest.approx(2 * 5e8 * 400 / (40.0 * 1e11))
 
 
 @pytest.mark.parametrize("missing", ["parameters", "tokens", "rate"])
@@ -44,4 +44,4 @@ def test_utilization_is_left_open_where_a_part_of_it_was_not_recorded(world, run
             run.tasks[0].n_verified = None
         else:
             run.calibrations = []
-    assert arm(world, run_id).measured.utilization is None
+    assert arm(world, run_id).utilization is None

@@ -14,7 +14,6 @@ from app.core.errors import BadInputError
 from app.core.settings import MIN_BUDGET_S
 from app.first_page import answer_cache
 from app.studies import export, loading, service
-from app.studies.models import Study
 from app.studies.pages import TABS
 from tests.app.damage import DAMAGE, damaged, kinds
 
@@ -100,18 +99,6 @@ def test_no_time_is_longer_than_any_run(world, reference, field):
     data = damaged(reference, ("arms", 0, "tasks", 0, field), 1e308)
     with pytest.raises(BadInputError, match=rf"arms\.0\.tasks\.0\.{field} is 1e\+308: input should be less than"):
         loading.load_study(world.context, data, "file.json")
-
-
-def test_a_study_that_an_earlier_version_loaded_with_wrong_provenance_is_shown(world, reference):
-    study_id = loading.load_study(world.context, json.dumps(reference).encode(), "file.json")
-    with world.context.database.session() as session:
-        for run in session.get(Study, study_id).runs:
-            run.provenance = {**run.provenance, "target_parameters": "x"}
-    for page in ("/", "/studies", f"/studies/{study_id}", f"/api/v1/studies/{study_id}/export?format=markdown"):
-        assert world.client.get(page).status_code == 200, page
-    answer = world.client.get(f"/api/v1/studies/{study_id}/export?format=archive")
-    assert answer.status_code == 409
-    assert "cannot be exported as an archive: provenance.target_parameters is 'x'" in answer.json["detail"]
 
 
 def test_an_answer_that_cannot_be_computed_leaves_the_leaderboard(world, monkeypatch):

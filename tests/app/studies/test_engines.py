@@ -165,9 +165,9 @@ def test_secrets_of_servers_are_in_no_row_page_log_or_archive(study, stub, ctx, 
 def test_a_preset_makes_a_command_for_each_speculation_that_it_has(engine, monkeypatch):
     monkeypatch.setattr(engines, "_locate_model", lambda reference, preset: f"/models/{reference}")
     kinds = ("none", "ngram", "suffix", "draft", "eagle3", "dflash", "mtp", "sibling", "trained")
-    crossed = cross_engines([engine], kinds, {"model": "smollm2-135m", "draft": "qwen2.5-coder-0.5b"})
-    assert len(crossed.tables) + len(crossed.left_out) == len(kinds)
-    found = build_arms(crossed.tables, {"n": 1})
+    tables, left_out = cross_engines([engine], kinds, {"model": "smollm2-135m", "draft": "qwen2.5-coder-0.5b"})
+    assert len(tables) + len(left_out) == len(kinds)
+    found = build_arms(tables, {"n": 1})
     assert len({(arm.target, arm.drafter) for arm in found.arms}) == len(found.arms)
     for arm, server in zip(found.arms, found.servers, strict=False):
         assert (arm.target, arm.n) == (server.target, 1)

@@ -9,7 +9,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from app.core.errors import BadInputError
-from app.studies import presets
+from app.studies import grid
 from app.studies.grid import build_grid
 from app.studies.schemas import MAX_ARMS, ArmSpec, StudySpec
 
@@ -68,14 +68,14 @@ def cached(monkeypatch):
     """Sets which models are in the cache."""
 
     def put(*references: str) -> None:
-        monkeypatch.setattr(presets, "list_cached_references", lambda: frozenset(references))
+        monkeypatch.setattr(grid, "list_cached_references", lambda: frozenset(references))
 
     put(SMALL)
     return put
 
 
 def arms_of(name: str, *targets: str, **values) -> list[tuple]:
-    return [(arm.target, arm.drafter, arm.n) for arm in presets.build_preset_arms(name, targets, values).arms]
+    return [(arm.target, arm.drafter, arm.n) for arm in grid.build_preset_arms(name, targets, values).arms]
 
 
 def test_bass_is_the_experiment_of_the_paper(cached):
@@ -94,7 +94,7 @@ def test_drafters_takes_a_cached_draft_model_of_the_family(cached):
 
 def test_models_takes_the_cached_ones_unless_some_are_named(cached):
     with pytest.raises(BadInputError, match="the cache has 1 model, two or more") as refused:
-        presets.build_preset_arms("models", (), {})
+        grid.build_preset_arms("models", (), {})
     assert refused.value.field == "target"
     cached(SMALL, BIG)
     assert arms_of("models") == [(SMALL, "sibling", 8), (BIG, "sibling", 8)]
@@ -104,17 +104,17 @@ def test_models_takes_the_cached_ones_unless_some_are_named(cached):
 def test_further_values_multiply_a_preset_but_for_those_it_sets(cached):
     assert len(arms_of("bass", SMALL, BIG, temperature=[0.2, 0.8])) == 16
     with pytest.raises(BadInputError, match="n is set by the preset bass") as refused:
-        presets.build_preset_arms("bass", [SMALL], {"n": [2]})
+        grid.build_preset_arms("bass", [SMALL], {"n": [2]})
     assert refused.value.field == "n"
     with pytest.raises(BadInputError, match="needs a model"):
-        presets.build_preset_arms("bass", (), {})
+        grid.build_preset_arms("bass", (), {})
     with pytest.raises(BadInputError, match="did you mean bass"):
-        presets.build_preset_arms("bas", [SMALL], {})
+        grid.build_preset_arms("bas", [SMALL], {})
 
 
-@pytest.mark.parametrize("name", presets.PRESETS)
+@pytest.mark.parametrize("name", grid.PRESETS)
 def test_every_preset_makes_a_study(cached, name):
     cached(SMALL, BIG)
-    made = presets.build_preset_arms(name, [] if presets.PRESETS[name].takes_cached_models else [SMALL], {})
+    made = grid.build_preset_arms(name, [] if grid.PRESETS[name].takes_cached_models else [SMALL], {})
     assert all(isinstance(arm, ArmSpec) for arm in made.arms)
     assert made.left_out == ()

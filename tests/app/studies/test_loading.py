@@ -347,11 +347,6 @@ def test_notes_of_a_study_and_its_runs_go_into_the_archive_and_come_back(archive
     assert of_arm.json["run"]["note"] == "best"
 
 
-def test_an_archive_with_tags_of_an_earlier_version_is_loaded_without_them(archive, here):
-    changed = json.loads(gzip.decompress(archive)) | {"tags": ["nightly"]}
-    assert "tags" not in document(here, loading.load_study(here, json.dumps(changed).encode(), "theirs.json"))["study"]
-
-
 def test_an_archive_with_a_note_that_nothing_here_could_have_is_refused(archive, here):
     changed = json.loads(gzip.decompress(archive)) | {"note": "x" * 10_001}
     with pytest.raises(BadInputError, match="note"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from evaluation.metrics import SampleOutcome
 from evaluation.outcomes import PairedOutcomes
-from evaluation.studies.arms import Arm, ArmComparison, ArmMeasurements
+from evaluation.studies.arms import Arm, ArmComparison
 
 TOKENS = 100
 
@@ -30,17 +31,7 @@ def score(arms: Sequence[MadeArm], end_s: float) -> ArmComparison:
 
 
 def arm(
-    name: str,
-    tasks: Sequence[Sequence[Sample]],
-    *,
-    n: int | None = None,
-    speculative: bool = False,
-    family: str = "",
-    drafting_family: str = "",
-    target: str = "0.5b",
-    cost_s: float = 1.0,
-    measured: ArmMeasurements | None = None,
-    start: int = 0,
+    name: str, tasks: Sequence[Sequence[Sample]], *, n: int | None = None, start: int = 0, **options: Any
 ) -> MadeArm:
     """An arm with the given samples for each task; earlier samples have the higher mean log-probability."""
     outcomes = tuple(
@@ -48,17 +39,7 @@ def arm(
         for task, samples in enumerate(tasks)
         for index, (finished, passed) in enumerate(samples)
     )
-    return arm_of(
-        name,
-        outcomes,
-        n=n or len(tasks[0]),
-        speculative=speculative,
-        family=family,
-        drafting_family=drafting_family,
-        target=target,
-        cost_s=cost_s,
-        measured=measured,
-    )
+    return arm_of(name, outcomes, n=n or len(tasks[0]), **options)
 
 
 def arm_of(
@@ -71,7 +52,7 @@ def arm_of(
     drafting_family: str = "",
     target: str = "0.5b",
     cost_s: float = 1.0,
-    measured: ArmMeasurements | None = None,
+    **measured: float,
 ) -> MadeArm:
     """An arm with these samples."""
     return MadeArm(
@@ -84,7 +65,7 @@ def arm_of(
         speculative=speculative,
         cost_s=cost_s,
         outcomes=outcomes,
-        measured=measured or ArmMeasurements(),
+        **measured,
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.metrics import BUDGET_GRID, MetricError, compute_wilson_interval
 from evaluation.outcomes import compute_pass_all, compute_pass_first
-from evaluation.studies.analysis import Analysis, ShareReached, analyse, find_distinguishing_budgets, list_study_budgets
+from evaluation.studies.analysis import Analysis, ShareReached, analyse, list_study_budgets
 from tests.evaluation.studies.making import MadeArm, Sample, arm, passing, score
 
 
@@ -67,45 +67,25 @@ def test_the_parts_say_the_same_at_every_budget_that_one_asks_for(analysis: Anal
     assert [answer.budget_s for answer in analysis.answers] == [1.0, 2.0, 3.0, 5.0, 10.0]
     for answer in analysis.answers:
         assert answer == analysis.answer_at(answer.budget_s)
-        point = analysis.frontier_first[analysis.budgets.index(answer.budget_s)]
-        assert (answer.arm, answer.pass_first) == (point.arm, point.pass_first)
-        assert (answer.verdict != "better") == point.too_close or answer.arm is None
     between = analysis.answer_at(2.345)
     own = next(one for one in analysis.curves if one.arm == between.arm)
     assert own.get_shares_at(2.345)[0] == (between.pass_first, between.interval)
-    cells = [
-        cell for family in analysis.list_samples(2.345) for row in family.rows for cell in row if cell.budget_s == 2.345
-    ]
-    assert {cell.arm: cell.pass_first for cell in cells} == {
-        one.arm: one.get_shares_at(2.345)[0][0] for one in analysis.curves
+    cells = {
+        name: row[family.budgets.index(2.345)].pass_first
+        for family in analysis.list_samples(2.345)
+        for name, row in zip(family.arms, family.rows, strict=True)
     }
+    assert cells == {one.arm: one.get_shares_at(2.345)[0][0] for one in analysis.curves}
 
 
 def test_there_is_a_row_for_each_arm_a_family_for_each_drafter_and_a_pair_for_each_n(analysis: Analysis) -> None:
     assert len(analysis.paper_table) == 4
     assert [family.ns for family in analysis.samples] == [(1, 8), (1, 8)]
-    assert set(analysis.samples[0].budgets) <= set(analysis.budgets)
+    assert analysis.samples[0].budgets == (1.0, 2.0, 3.0, 5.0, 10.0)
     assert [(s.plain, s.speculative) for s in analysis.speculation] == [
         ("plain, n = 1", "sibling, n = 1"),
         ("plain, n = 8", "sibling, n = 8"),
     ]
-
-
-def test_telling_budgets_run_from_the_first_difference_that_is_told_to_the_last() -> None:
-    slow = arm("slow", [[(3.0, True)]] * 9)
-    early = arm("early", [[(1.0, True)], *[[(2.0, True)]] * 8])  # one task ahead after 1 s, nine after 2 s
-    budgets = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0]
-    assert find_distinguishing_budgets(score([slow, early], (budgets)[-1]), budgets, 2) == (2.5, 4.0), (
-        "the step that ends at 2 s holds both"
-    )
-    only_any = arm("early", [[(1.0, False), (2.0, True)]] * 9)
-    assert find_distinguishing_budgets(score([slow, only_any], (budgets)[-1]), budgets, 9) == (2.5, 3.0, 4.0)
-
-
-def test_telling_budgets_of_equal_arms_run_from_the_first_pass() -> None:
-    twins = score([passing("a", 5, 9, 2.0), passing("b", 5, 9, 2.0)], 4.0)
-    assert find_distinguishing_budgets(twins, [1.0, 2.0, 4.0], 4) == (2.0, 4.0)
-    assert find_distinguishing_budgets(score([passing("a", 0, 9)], ([1.0, 2.0])[-1]), [1.0, 2.0], 4) == (2.0,)
 
 
 NOT_FINISHED: list[list[Sample]] = [[(None, False)] * 2] * 3
@@ -144,20 +124,6 @@ def test_a_study_without_results_or_budget_is_refused_with_the_reason() -> None:
     for budget in (0.0, -1.0, float("inf"), float("nan")):
         with pytest.raises(MetricError, match="budget of the study"):
             analyse(score([passing("a", 1, 1)], budget))
-
-
-def test_the_frontier_changes_hands_with_the_leader_and_says_where_the_lead_is_undecided() -> None:
-    found = analyse(score([passing("a", 30, 100, 0.9), passing("b", 60, 100, 3.9)], 8.0))
-    at = {point.budget_s: (point.arm, point.pass_first, point.too_close) for point in found.frontier_first}
-    assert (at[0.5], at[1.0], at[2.0]) == ((None, 0.0, False), ("a", 0.3, True), ("a", 0.3, False))
-    assert (at[4.0], at[8.0]) == (("b", 0.6, True), ("b", 0.6, False)), "a step in which the lead changes is undecided"
-
-
-def test_pass_all_has_its_own_frontier() -> None:
-    chooses_well = arm("first", [[(1.0, True), (1.0, False)]] * 3 + [[(1.0, False)] * 2] * 6)
-    has_one = arm("all", [[(1.0, False), (1.0, True)]] * 9)
-    found = analyse(score([chooses_well, has_one], 1.0))
-    assert (found.frontier_first[-1].arm, found.frontier_all[-1].arm) == ("first", "all")
 
 
 def test_the_arm_that_reaches_a_share_first_is_named_and_a_share_nobody_reaches_has_none() -> None:

@@ -97,7 +97,7 @@ def test_samples_curve_export_and_comparison_of_runs(client, finished):
     assert table.mimetype == "text/csv"
     assert len(table.get_data(as_text=True).splitlines()) == 7
     compared = client.get("/api/v1/compare", query_string={"reference": one, "other": two, "budget": 1}).json
-    assert (compared["pass_first"]["delta"], compared["pass_first"]["ties"], compared["budget_s"]) == (0.0, 3, 1.0)
+    assert (compared["pass_first"]["delta"], compared["pass_first"]["wins"], compared["budget_s"]) == (0.0, [], 1.0)
     assert client.get("/api/v1/compare", query_string={"reference": one, "other": two, "budget": 9}).status_code == 422
 
 
