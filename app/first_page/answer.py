@@ -34,7 +34,7 @@ class AnswerSource:
     @property
     def version(self) -> object:
         """Changes when the answer does."""
-        return tuple(run.result for run in self.runs)
+        return tuple(run.version for run in self.runs)
 
     @property
     def n_tasks(self) -> int:

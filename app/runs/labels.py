@@ -1,21 +1,15 @@
-"""How charts and tables tell runs apart: a short label, and a colour that is the same on every chart."""
+"""The short labels by which charts and tables tell runs apart."""
 
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Subquery, func, select
-from sqlalchemy.orm import Session
-
-from app.core.states import LISTED_RUN_KINDS
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, get_options
 from app.runs.schemas import RunOptions
-from app.web.ui.charts.parts import SERIES
 from app.web.ui.display import shorten_model
 
 ROOM = 23  # characters of a label beside a curve
@@ -117,31 +111,3 @@ def _find_equal_labels(labels: Sequence[str]) -> list[list[int]]:
     for run, label in enumerate(labels):
         groups[label[:ROOM]].append(run)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def number_runs() -> Subquery:
-    """The id and `number` of every listed run: its place among the runs of its dataset as they were created, from 0."""
-    number = func.row_number().over(partition_by=Run.dataset_id, order_by=Run.id) - 1
-    return select(Run.id, number.label("number")).where(Run.kind.in_(LISTED_RUN_KINDS)).subquery()
-
-
-def get_run_numbers(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
-    """The number of each of these runs, by id; runs that no list shows have 0."""
-    numbered = number_runs()
-    query = select(numbered.c.id, numbered.c.number).where(numbered.c.id.in_(run_ids))
-    return dict.fromkeys(run_ids, 0) | {row.id: row.number for row in session.execute(query)}
-
-
-def assign_series(numbers: Sequence[int]) -> list[int]:
-    """The series (`get_series_css`) of each line of a chart, from the number of its run.
-
-    The number gives the colour. Runs created one after the other have different colours, as the arms of a study do;
-    lines of one chart that share a colour differ in their dash.
-    """
-    lines: Counter[int] = Counter()
-    series = []
-    for number in numbers:
-        colour = number % SERIES
-        series.append(colour + SERIES * lines[colour])
-        lines[colour] += 1
-    return series

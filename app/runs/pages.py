@@ -26,7 +26,6 @@ from app.runs.forms import (
     parse_budget,
     parse_form,
 )
-from app.runs.labels import assign_series, get_run_numbers
 from app.runs.models import Run, RunTask
 from app.runs.options import Fieldset
 from app.runs.results import Figures
@@ -233,11 +232,10 @@ def _build_curve_tab(run: Run, figures: Figures, budget: float) -> dict[str, Any
     else:
         curve = run_figures.compute_curve(run, repository.load_measured_tasks(get_session(), run.id))
     n_tasks = figures.tasks
-    number = get_run_numbers(get_session(), [run.id])[run.id]
     note = f"Over {format_count(n_tasks, 'graded task')}; the band is Wilson's 95 % interval of Pass@First."
     return {
         "scores": presentation.build_scores(curve, figures, budget),
-        "chart": presentation.draw_curve(curve, n_tasks, budget, assign_series([number])[0]) if curve.budgets else None,
+        "chart": presentation.draw_curve(curve, n_tasks, budget) if curve.budgets else None,
         "chart_note": note,
     }
 

@@ -312,15 +312,15 @@ def _build_timing_scores(run: Run, decoded: Sequence[RunTask], figures: Figures)
     return scores
 
 
-def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -> Chart:
-    """Pass@First with its interval, and Pass@All, in the colour of the run, with a cursor at `budget` seconds."""
+def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float) -> Chart:
+    """Pass@First with its interval, and Pass@All, with a cursor at `budget` seconds."""
     budgets, firsts = [0.0, *curve.budgets], [0.0, *curve.pass_first]  # before the first right answer it is 0 of n
     bounds = [compute_wilson_interval(round(share * n_tasks), n_tasks) for share in firsts]
     low, high = zip(*bounds, strict=True)
     return draw_pass_curves(
         [
-            ChartCurve("Pass@First", budgets, firsts, series, low=low, high=high),
-            ChartCurve("Pass@All", curve.budgets, curve.pass_all, series, "all"),
+            ChartCurve("Pass@First", budgets, firsts, low=low, high=high),
+            ChartCurve("Pass@All", curve.budgets, curve.pass_all, kind="all"),
         ],
         "Pass@First and Pass@All against the budget",
         n_tasks,
