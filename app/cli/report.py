@@ -67,19 +67,13 @@ def list_figures(run: Run, failed: FailureCounts) -> list[tuple[str, str]]:
 
 
 def _list_pass_figures(f: Figures) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
-    if f.pass_all_unbudgeted is not None:
-        rows = [
-            ("at a budget", "not measured: the samples have no finish times"),
-            ("chosen sample passes", f"{_format_share(f, f.pass_first_unbudgeted)}  whenever it finished"),
-            ("any sample passes", f"{_format_share(f, f.pass_all_unbudgeted)}  whenever it finished"),
-        ]
+    untimed = [("at a budget", "not measured: the samples have no finish times")]
     caveat_rows = (
         ("weak or unstated", caveats.describe_without_left_out(f)),
         ("by judge", caveats.describe_judges(f)),
     )
     return [
-        *rows,
+        *(untimed if f.pass_first is None and f.pass_at_1 is not None else []),
         ("Pass@First", f"{_format_share(f, f.pass_first)}  {describe_interval(f.pass_first_interval, f.tasks)}"),
         ("Pass@All", f"{_format_share(f, f.pass_all)}  {describe_interval(f.pass_all_interval, f.tasks)}"),
         ("pass@1 (unbiased)", _format_share(f, f.pass_at_1)),

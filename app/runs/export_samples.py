@@ -10,7 +10,7 @@ from app.datasets.service import to_evaluation_task
 from app.runs.clock import compute_lost_share
 from app.runs.documents import dump_sample
 from app.runs.models import Run
-from app.runs.task_repository import iterate_tasks
+from app.runs.repository import iterate_tasks
 from app.samples.models import Sample
 from app.samples.transport import EXPORT, list_column_types
 from evaluation import datasets as dataset_files

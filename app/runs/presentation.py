@@ -232,33 +232,20 @@ def build_scores(curve: metrics.Curve, figures: Figures, budget: float) -> list[
 
 
 def _build_pass_scores(curve: metrics.Curve, figures: Figures, budget: float) -> list[Score]:
-    """The shares of tasks that pass: at `budget`, or at any time for samples that have no finish times."""
+    """The shares of tasks that pass at `budget`, or pass@1 of samples that have no finish times."""
     n_tasks = figures.tasks
-    unbudgeted = {
-        "Chosen sample passes": figures.pass_first_unbudgeted,
-        "Any sample passes": figures.pass_all_unbudgeted,
-    }
-    scores = [
-        _build_share_score(label, share, n_tasks, ", whenever it finished")
-        for label, share in unbudgeted.items()
-        if share is not None
-    ]
-    if curve.budgets and figures.pass_first is not None:
-        first, every = curve.get_shares_at(budget)
-        at_budget = f" at {format_exact_seconds(budget)}"
-        loss = format_unsigned_points(every - first, n_tasks)
-        scores += [
-            _build_share_score("Pass@First", first, n_tasks, at_budget),
-            _build_share_score("Pass@All", every, n_tasks, at_budget),
-            Score("Ranking loss", loss, "points", "Pass@All minus Pass@First"),
-        ]
-    return scores
-
-
-def _build_share_score(label: str, share: float, n_tasks: int, when: str) -> Score:
-    interval = format_interval(compute_wilson_interval(round(share * n_tasks), n_tasks), n_tasks)
-    note = f"95 % interval {interval} %, {format_count(n_tasks, 'task')}{when}"
-    return Score(label, format_share(share, n_tasks), "%", note)
+    if not curve.budgets or figures.pass_first is None:
+        pass_at_1 = figures.pass_at_1
+        note = f"{format_count(n_tasks, 'task')}, whenever the samples finished"
+        return [] if pass_at_1 is None else [Score("pass@1", format_share(pass_at_1, n_tasks), "%", note)]
+    first, every = curve.get_shares_at(budget)
+    scores = []
+    for label, share in (("Pass@First", first), ("Pass@All", every)):
+        interval = format_interval(compute_wilson_interval(round(share * n_tasks), n_tasks), n_tasks)
+        note = f"95 % interval {interval} %, {format_count(n_tasks, 'task')} at {format_exact_seconds(budget)}"
+        scores.append(Score(label, format_share(share, n_tasks), "%", note))
+    loss = format_unsigned_points(every - first, n_tasks)
+    return [*scores, Score("Ranking loss", loss, "points", "Pass@All minus Pass@First")]
 
 
 def _build_speed_scores(figures: Figures) -> list[Score]:

@@ -41,13 +41,6 @@ class Figures(BaseModel):
     ranking_loss: float | None = Field(None, description="Pass@All minus Pass@First")
     pass_at_1: float | None = Field(None, description="the unbiased estimate, without a budget")
     in_guest_tasks: int | None = Field(None, description="tasks with verdicts that a program could have forged")
-    pass_first_unbudgeted: float | None = Field(
-        None,
-        description="share of tasks whose chosen sample passes, whenever it finished; only where no times are known",
-    )
-    pass_all_unbudgeted: float | None = Field(
-        None, description="share of tasks with a passing sample, at any time; only where no times are known"
-    )
     in_guest_samples: int | None = Field(None, description="samples whose verdict could be forged (trust: in-guest)")
     in_guest_passed: int | None = Field(None, description="in_guest_samples that passed")
     pass_first_proxy: float | None = Field(None, description="Pass@First with in_guest_passed as failed")

@@ -13,8 +13,7 @@ from app.core.errors import ConflictError
 from app.runs import export_samples, service
 from app.runs.hidden_runs import hide_runs
 from app.runs.models import RunTask
-from app.runs.repository import get_run
-from app.runs.task_repository import BATCH_TASKS, iterate_tasks
+from app.runs.repository import BATCH_TASKS, get_run, iterate_tasks
 from app.samples.models import Sample
 from app.studies import archive
 from app.studies.archive import StudyArchive
