@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from app.leaderboard.columns import COLUMNS
 from app.leaderboard.entries import MEASURED_ELSEWHERE, LeaderboardEntry, label_entries
 from app.leaderboard.service import LeaderboardRow
-from app.runs.labels import drop_shared_words
 from app.web.ui.charts.axes import HALF
 from app.web.ui.charts.chart import Chart, ChartCurve
 from app.web.ui.charts.curves import draw_pass_curves
@@ -40,7 +38,6 @@ class RunGroup:
     rows: list[LeaderboardRow]
     compares: bool
     total: int = 0
-    labels: Mapping[uuid.UUID, str] = field(default_factory=dict)  # a short name of each run
 
     @property
     def run(self) -> LeaderboardEntry:
@@ -79,8 +76,6 @@ def arrange_groups(
     lead = _draw_lead_chart(shown[0], budget) if shown and shown[0].compares else None
     for place, group in enumerate(shown):
         group.total = len(group.rows)
-        names = drop_shared_words([row.run.name for row in group.rows])
-        group.labels = dict(zip((row.run.id for row in group.rows), names, strict=True))
         if group.compares:
             group.rows = _sort_rows(group.rows, sort)
         else:

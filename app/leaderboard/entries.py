@@ -70,8 +70,8 @@ class LeaderboardEntry:
 
 def label_entries(runs: Sequence[LeaderboardEntry]) -> dict[uuid.UUID, str]:
     """A distinct label for each run, by id."""
-    names, settings, created = ([getattr(run, name) for run in runs] for name in ("name", "settings", "created_at"))
-    return {run.id: label for run, label in zip(runs, shorten_labels(names, settings, created), strict=True)}
+    labels = shorten_labels([run.name for run in runs], [run.settings for run in runs])
+    return {run.id: label for run, label in zip(runs, labels, strict=True)}
 
 
 class LeaderboardCache:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,25 +38,14 @@ def format_setting(option: DeclaredOption, value: Any) -> str:
 
 def label_runs(runs: Sequence[Run]) -> list[str]:
     """A distinct label for each run, as `shorten_labels` makes them."""
-    return shorten_labels(
-        [run.name for run in runs], [list_setting_words(run) for run in runs], [r.created_at for r in runs]
-    )
+    return shorten_labels([run.name for run in runs], [list_setting_words(run) for run in runs])
 
 
-def drop_shared_words(names: Sequence[str]) -> list[str]:
-    """The names of runs in one table without what several share: the name of their study, and equal parts of all."""
-    studies = Counter(name.rpartition(": ")[0] for name in names)
-    short = [arm if studies[study] > 1 else name for name in names for study, _, arm in [name.rpartition(": ")]]
-    return _find_differing_parts(short if len(set(short)) == len(set(names)) else names)
-
-
-def shorten_labels(
-    names: Sequence[str], settings: Sequence[tuple[str, ...]], created: Sequence[dt.datetime]
-) -> list[str]:
+def shorten_labels(names: Sequence[str], settings: Sequence[tuple[str, ...]]) -> list[str]:
     """A label for each run: what of its name is not in all names (`model, drafter, n = 8`).
 
-    Runs whose labels begin alike get the settings in which they differ instead, then their seed, then their time, then
-    a number. `settings` are the `list_setting_words` of each run.
+    Runs whose labels begin alike get the settings in which they differ instead, then their seed, then a number.
+    `settings` are the `list_setting_words` of each run.
     """
     labels = _find_differing_parts(names)
     options = list(get_options(RunOptions))
@@ -77,11 +65,8 @@ def shorten_labels(
             for run in alike:
                 labels[run] = f"{settings[run][seed]}, {labels[run]}"
     for alike in _find_equal_labels(labels):
-        for run in alike:
-            labels[run] = f"{created[run]:%m-%d %H:%M:%S}, {names[run]}"
-    for alike in _find_equal_labels(labels):
         for number, run in enumerate(alike, 1):
-            labels[run] = f"{created[run]:%m-%d %H:%M:%S} ({number}), {names[run]}"
+            labels[run] = f"({number}) {labels[run]}"
     return labels
 
 

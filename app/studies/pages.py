@@ -40,10 +40,7 @@ from evaluation.studies.analysis import Analysis
 def shorten_arm_names(study: Study) -> dict[str, str]:
     """The label of each arm, by its name."""
     names = [arm.name for arm in study.arms]
-    labels = shorten_labels(
-        names, [list_setting_words(run) for run in study.runs], [run.created_at for run in study.runs]
-    )
-    return dict(zip(names, labels, strict=True))
+    return dict(zip(names, shorten_labels(names, list(map(list_setting_words, study.runs))), strict=True))
 
 
 def choose_opening_budget(statistics: Analysis) -> float:

@@ -55,15 +55,6 @@ def test_a_page_of_archived_runs_alone_says_so(world, three, note):
     assert len(ranks(world, "archived=1")) == 3
 
 
-def test_a_change_of_annotations_reads_no_run_again(world, three, note):
-    world.client.get("/api/v1/leaderboard")
-    note(f"runs/{three['quick']}", archived=True)
-    with selects(world) as sent:
-        *_, row = world.client.get("/api/v1/leaderboard?archived=1").json["rows"]
-    assert (row["name"], row["archived"]) == ("quick", True)
-    assert len(sent) == 1
-
-
 def test_a_change_of_annotations_computes_no_answer_again(world, three, note):
     world.client.get("/")
     note(f"runs/{three['quick']}", note="new")
