@@ -70,6 +70,14 @@ def test_eval_for_throughput_says_so_and_is_not_ranked(bassline):
     assert (row["rank"], row["label"]) == (None, "throughput")
 
 
+@pytest.fixture
+def _ctrl_c():
+    """A shell ignores Ctrl-C for what it runs in the background, this suite perhaps."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.usefixtures("additions")
 def test_export_writes_what_other_tools_and_import_read(bassline, tmp_path):
     bassline(*EVAL, "--name", "source")
