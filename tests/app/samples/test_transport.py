@@ -55,7 +55,7 @@ class Made(Local):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     old: Mapped[int] = define_exported_column(REST | ARCHIVE, Annotated[int, Field(ge=0)], alias="elder")
-    young: Mapped[int] = define_exported_column(REST | ARCHIVE | RUN_FILE, int, optional_in=ARCHIVE, default=7)
+    young: Mapped[int] = define_exported_column(REST | ARCHIVE | RUN_FILE, int)
     maybe: Mapped[str | None] = define_exported_column(REST, str, String(3))
 
 
@@ -95,9 +95,3 @@ def test_files_have_the_column_s_name_and_refuse_damage():
     assert file(old=3, young=2).model_dump() == {"old": 3, "young": 2}
     with pytest.raises(ValidationError, match="greater than or equal to 0"):
         file(old=-1, young=2)
-
-
-def test_a_file_older_than_a_column_gets_its_default():
-    assert add_columns(Made, ARCHIVE)(Empty)(old=3).young == 7
-    with pytest.raises(ValidationError, match="Field required"):
-        add_columns(Made, RUN_FILE)(Empty)()
