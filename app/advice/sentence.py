@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.advice.study import MIN_TASKS
-from app.runs.failed_samples import FailureCounts
+from app.runs.failures import FailureCounts
 from app.studies.documents import StudyDocument
 from app.studies.sentences import MeasuredTasks, describe_answer, to_text
 from app.web.ui.units import format_count, format_exact_seconds

@@ -23,7 +23,7 @@ from app.jobs.database_lock import InUseError
 from app.jobs.embedded import EmbeddedWorkers
 from app.runs import transitions
 from app.runs.documents import dump_run
-from app.runs.failed_samples import count_failed_samples
+from app.runs.failures import count_failed_samples
 from app.runs.models import Run
 from app.runs.repository import compute_progress, get_run
 from app.studies import service as studies

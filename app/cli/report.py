@@ -10,7 +10,7 @@ from app.annotations import schemas as annotation
 from app.cli.common import build_pairs, describe_interval, format_number
 from app.core.states import RunState
 from app.runs import caveats, configuration
-from app.runs.failed_samples import FailureCounts
+from app.runs.failures import FailureCounts
 from app.runs.models import Run
 from app.runs.repository import RunProgress
 from app.runs.results import Figures

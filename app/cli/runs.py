@@ -25,9 +25,8 @@ from app.comparison.report import (
 from app.core.errors import BadInputError, BasslineError
 from app.core.states import RunState
 from app.runs import import_samples, repository, service
-from app.runs.documents import dump_run
-from app.runs.export_samples import export_chunks
-from app.runs.failed_samples import count_failed_samples
+from app.runs.documents import dump_run, export_chunks
+from app.runs.failures import count_failed_samples
 from app.runs.schemas import ImportSpec
 from app.web.ui.units import format_percent
 from evaluation.decisions import MARGIN

@@ -27,7 +27,7 @@ from app.datasets import repository
 from app.datasets import service as datasets
 from app.runs import enqueue, hidden_runs
 from app.runs.configuration import get_unknown_options
-from app.runs.export_samples import FIELDS
+from app.runs.documents import FIELDS
 from app.runs.models import Run
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample

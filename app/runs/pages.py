@@ -16,7 +16,7 @@ from app.core.states import OPEN_RUN_STATES, RunState, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.language_models import service as models
-from app.runs import caveats, clock, configuration, failure_messages, presentation, repository, service
+from app.runs import caveats, clock, configuration, failures, presentation, repository, service
 from app.runs import figures as run_figures
 from app.runs.forms import (
     build_form_fields,
@@ -184,7 +184,7 @@ def _build_tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str,
     if tab == "tasks":
         return _build_tasks_tab(repository.load_measured_tasks(get_session(), run.id), budget)
     if tab == "failures":
-        return {"causes": failure_messages.find_causes(get_session(), run.id), "max_shown": failure_messages.MAX_SHOWN}
+        return {"causes": failures.find_causes(get_session(), run.id), "max_shown": failures.MAX_SHOWN}
     if tab == "timing":
         tasks = repository.load_tasks(get_session(), run.id)
         return {

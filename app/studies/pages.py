@@ -15,7 +15,7 @@ from app.core.states import OPEN_RUN_STATES, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.language_models.service import list_drafters_without_model
-from app.runs.failed_samples import count_failed_samples
+from app.runs.failures import count_failed_samples
 from app.runs.forms import parse_budget, parse_margin
 from app.runs.labels import list_setting_words, shorten_labels
 from app.runs.quiet import QUIET_LIMIT_S

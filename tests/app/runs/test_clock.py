@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.runs import clock
-from app.runs.export_samples import export_chunks
+from app.runs.documents import export_chunks
 from app.runs.models import Calibration, RunTask
 from app.runs.repository import get_run
 from tests.app.pages.test_pages import text_of

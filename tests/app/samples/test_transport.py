@@ -10,8 +10,7 @@ from sqlalchemy import String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.comparison import run_file
-from app.runs.documents import SampleDocument
-from app.runs.export_samples import FIELDS
+from app.runs.documents import FIELDS, SampleDocument
 from app.samples.models import Sample
 from app.samples.transport import (
     ARCHIVE,
