@@ -24,7 +24,7 @@ def print_run_tables(console: Console, run: Run, counts: RunProgress, failed: Fa
         *configuration.list_configuration(run),
         ("Measured on", f"{run.device_label}, {run.provenance.get('dtype') or run.dtype}"),
         ("Tasks asked for", _format_progress(run, counts)),
-        *annotation.list_annotations(run),
+        *annotation.list_annotations(run.note, archived=run.archived),
     ]
     console.print(build_pairs(f"{run.name}  ({run.state})", [*rows, ("Error", run.error)] if run.error else rows))
     console.print()

@@ -16,7 +16,6 @@ from app.web.ui.charts.curves import draw_pass_curves
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
 ROWS_SHOWN = 10  # of the first group, unless the reader asks for all rows
 ROWS_OF_OTHERS = 3  # of every other group, so that the page has an end on a phone too
-GROUPS_SHOWN = 5  # or all over whole datasets, if they are more; unless the reader asks for all rows
 
 BY_NAME = "run"
 SORTS = {key: column.label for column in COLUMNS for key in (column.key, f"-{column.key}")} | {
@@ -62,19 +61,18 @@ class RunGroup:
 
 def arrange_groups(
     rows: Sequence[LeaderboardRow], budget: float, sort: str, *, all_rows: bool
-) -> tuple[list[RunGroup], Chart | None, int]:
-    """(the groups to show, the chart, how many other groups there are): order: measured here, then
-    whole datasets, then those that compare, over many tasks, of many runs.
+) -> tuple[list[RunGroup], Chart | None]:
+    """(the groups, the chart): measured here first, then whole datasets, then those that compare, over many tasks, of
+    many runs.
 
-    Unless `all_rows`, each group shows only its first rows in the order of `sort`, and the last groups are left out.
+    Unless `all_rows`, each group shows only its first rows in the order of `sort`.
     """
-    found = sorted(
+    groups = sorted(
         _group_rows(rows),
         key=lambda g: (g.is_elsewhere, not g.ranked, not g.compares, -g.run.n_tasks * g.compares, -len(g.rows)),
     )
-    shown = [group for place, group in enumerate(found) if all_rows or group.ranked or place < GROUPS_SHOWN]
-    lead = _draw_lead_chart(shown[0], budget) if shown and shown[0].compares else None
-    for place, group in enumerate(shown):
+    lead = _draw_lead_chart(groups[0], budget) if groups and groups[0].compares else None
+    for place, group in enumerate(groups):
         group.total = len(group.rows)
         if group.compares:
             group.rows = _sort_rows(group.rows, sort)
@@ -82,7 +80,7 @@ def arrange_groups(
             group.rows.sort(key=lambda row: row.run.created_at, reverse=True)
         if not all_rows:
             del group.rows[ROWS_OF_OTHERS if place else ROWS_SHOWN :]
-    return shown, lead, len(found) - len(shown)
+    return groups, lead
 
 
 def _group_rows(rows: Sequence[LeaderboardRow]) -> list[RunGroup]:

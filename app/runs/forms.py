@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -101,28 +102,22 @@ def build_form_values(kind: type[DecodingSpec], run: Run | None = None) -> dict[
 
 def parse_budget(text: str | None) -> float | None:
     """The seconds in the address of a page that reads figures at a budget; None for none. Raises BadInputError."""
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise BadInputError(f"budget is {text[:40]!r}: give a number of seconds, such as 5", "budget") from None
-    if not 0 < value < math.inf:
-        raise BadInputError(f"budget is {value:g}: give a number of seconds above 0", "budget")
-    return value
+    return _parse_number(text, "budget", "a number of seconds above 0, such as 5", sys.float_info.max) if text else None
 
 
 def parse_margin(text: str | None) -> float:
     """The margin as a share of the tasks, from points in the address of a page. Raises BadInputError."""
-    if not text:
-        return MARGIN
+    return _parse_number(text, "margin", "points above 0, at most 100, such as 5", 100) / 100 if text else MARGIN
+
+
+def _parse_number(text: str, name: str, wanted: str, maximum: float) -> float:
     try:
-        points = float(text)
+        value = float(text)
     except ValueError:
-        points = 0.0
-    if not 0 < points <= 100:
-        raise BadInputError(f"margin is {text[:40]!r}: give points above 0, at most 100, such as 5", "margin")
-    return points / 100
+        value = math.nan
+    if not 0 < value <= maximum:
+        raise BadInputError(f"{name} is {text[:40]!r}: give {wanted}", name)
+    return value
 
 
 def _sort_options(kind: type[DecodingSpec]) -> list[DeclaredOption]:

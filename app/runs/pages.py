@@ -64,7 +64,6 @@ def show_runs() -> str:
         asked=asked,
         before=before,
         archived=archived,
-        any_archived=not runs and Run.has_archived(get_session()),
         kept={key: value or None for key, value in asked.items()} | {"archived": "1" if archived else None},
         labels=FILTERS,
         states=list(RunState),

@@ -90,7 +90,6 @@ def index() -> str:
         following=following,
         reference=has_unloaded_reference(get_context()),
         archived=archived,
-        any_archived=not studies and Study.has_archived(get_session()),
     )
 
 

@@ -201,7 +201,7 @@ def test_past_what_was_measured_there_is_no_answer(world, at, table):
 def test_a_budget_that_is_none_is_named_with_the_one_that_is_shown(world, path):
     world.add_study(QUICK | {"limit": 60}, GOOD | {"limit": 60})
     page = world.client.get(f"{path}?budget=abc").get_data(as_text=True)
-    assert "Budget is 'abc': give a number of seconds, such as 5. The page shows 5 s." in text_of(page)
+    assert "Budget is 'abc': give a number of seconds above 0, such as 5. The page shows 5 s." in text_of(page)
     assert re.search(r'name="budget"[^>]* value="5"', page)
 
 

@@ -1,4 +1,4 @@
-"""How samples failed, what would help, and the Failures tab: by cause and message, with links to the first of a task."""
+"""How samples failed, what would help, and the Failures tab: causes, messages, and links to the first of a task."""
 
 from __future__ import annotations
 
