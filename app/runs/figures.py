@@ -12,7 +12,7 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from app.core.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
-from app.runs.caveats import compute_in_guest_figures, compute_judge_figures, compute_left_out_figures
+from app.runs.caveats import compute_caveat_figures
 from app.runs.clock import compute_clock, sum_decoding_s
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import load_measured_tasks
@@ -103,8 +103,7 @@ def _compute_shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
     is_timed = has_finish_times(graded)
     first = compute_pass_first(outcomes, run.budget_s) if outcomes and is_timed else None
     every = compute_pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
-    counted = (graded if outcomes else (), outcomes, run.budget_s)
-    caveats = compute_in_guest_figures(*counted) | compute_left_out_figures(*counted) | compute_judge_figures(*counted)
+    caveats = compute_caveat_figures(graded if outcomes else (), outcomes, run.budget_s)
     if not is_timed:
         caveats |= {name: None for name in caveats if name.startswith("pass_")}
     return {

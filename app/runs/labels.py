@@ -73,12 +73,7 @@ def shorten_labels(names: Sequence[str], settings: Sequence[tuple[str, ...]]) ->
 def _find_differing_parts(names: Sequence[str]) -> list[str]:
     parts = [name.split(", ") for name in names]
     if len({len(words) for words in parts}) > 1:
-        room = min(map(len, parts)) - 1
-        shared = next((place for place in range(room) if len({words[place] for words in parts}) > 1), room)
-        return [
-            ", ".join(map(_format_name_part, words[shared:])) if shared else name
-            for words, name in zip(parts, names, strict=True)
-        ]
+        return list(names)
     kept = [place for place, words in enumerate(zip(*parts, strict=True)) if len(set(words)) > 1]
     short = [", ".join(_format_name_part(words[place]) for place in kept) for words in parts]
     return short if kept and len(set(short)) == len(names) else list(names)

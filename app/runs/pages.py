@@ -132,7 +132,7 @@ def show_task(run_id: uuid.UUID, task_id: str) -> str:
         budget=budget,
         address=format_exact(budget) if asked else None,
         steps=presentation.list_steps(row),
-        walk=_find_neighbours(row, show, budget),
+        neighbours=_list_neighbours(row, show, budget),
         show=show,
     )
 
@@ -237,16 +237,14 @@ def _parse_page_number(n_rows: int) -> int:
     return min(max(int(asked), 1), max(1, math.ceil(n_rows / TASKS_OF_PAGE))) if asked.isdecimal() else 1
 
 
-def _find_neighbours(row: RunTask, show: str, budget: float) -> presentation.TaskNeighbours:
-    """The neighbours among the tasks of the filter `show`, or among all if it leaves this one out."""
-    task_id = row.task.task_id
+def _list_neighbours(row: RunTask, show: str, budget: float) -> tuple[str, Sequence[str]]:
+    """(label, task ids) of the filter `show` among whose tasks this one is; ("", all) if it leaves this one out."""
     if show in presentation.TASK_FILTERS and show != "all":
-        lines = presentation.group_task_lines(
-            presentation.build_task_lines(repository.load_measured_tasks(get_session(), row.run_id), budget)
-        )[show]
-        if task_id in (ids := [line.row.task.task_id for line in lines]):
-            return presentation.find_neighbours(ids, task_id, presentation.TASK_FILTERS[show])
-    return presentation.find_neighbours(repository.list_task_ids(get_session(), row.run_id), task_id)
+        tasks = repository.load_measured_tasks(get_session(), row.run_id)
+        lines = presentation.group_task_lines(presentation.build_task_lines(tasks, budget))[show]
+        if row.task.task_id in (ids := [line.row.task.task_id for line in lines]):
+            return presentation.TASK_FILTERS[show], ids
+    return "", repository.list_task_ids(get_session(), row.run_id)
 
 
 def _render_form(values: dict[str, str], errors: dict[str, str]) -> str:

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from app.core.states import PASSED
-from app.runs.figures import get_finish_time, is_finished
+from app.runs.figures import is_finished
 from app.runs.models import Run, RunTask
 from app.runs.results import Figures
 from app.samples.models import Sample
@@ -130,12 +130,6 @@ def is_finished_within(sample: Sample, budget_s: float = math.inf) -> bool:
     return is_finished(sample) and (sample.finished_s is None or sample.finished_s <= budget_s)
 
 
-def get_finish_time_within(sample: Sample, budget_s: float = math.inf) -> float | None:
-    """When the sample finished; None if that was not within its run's budget and `budget_s` seconds."""
-    end = get_finish_time(sample)
-    return end if end is not None and end <= budget_s else None
-
-
 def choose_sample(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
     """The finished sample that Pass@First counts; None if none finished."""
     finished = [sample for sample in samples if is_finished_within(sample, budget_s)]
@@ -150,11 +144,11 @@ def build_squares(
     ordered = sorted(samples, key=lambda s: (not is_finished_within(s, budget_s), s.finished_s or 0.0, s.index))
     squares = []
     for sample in ordered[:max_squares]:
-        end = get_finish_time_within(sample, budget_s)
-        sign = choose_verdict_sign(sample.verdict, finished=is_finished_within(sample, budget_s))
+        is_in_time = is_finished_within(sample, budget_s)
+        sign = choose_verdict_sign(sample.verdict, finished=is_in_time)
         label = f"sample {sample.index}: {sign.name}"
-        if end is not None:
-            label += f" at {format_seconds(end)}"
+        if is_in_time and sample.finished_s is not None:
+            label += f" at {format_seconds(sample.finished_s)}"
         squares.append(SampleSquare(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
     return squares
 
@@ -206,24 +200,6 @@ def group_task_lines(lines: Sequence[TaskLine]) -> dict[str, list[TaskLine]]:
         "passed": [t for t in decoded if t.chosen_passes],
         "waiting": [t for t in lines if not t.row.samples],
     }
-
-
-@dataclass(frozen=True)
-class TaskNeighbours:
-    """The place of a task among the tasks that a filter of the Tasks tab shows, with its neighbours' ids."""
-
-    label: str
-    place: int  # from 1
-    total: int
-    before: str | None
-    after: str | None
-
-
-def find_neighbours(task_ids: Sequence[str], task_id: str, label: str = "") -> TaskNeighbours:
-    """The task's place among these, and its neighbours."""
-    at = task_ids.index(task_id)
-    before, after = task_ids[at - 1] if at else None, task_ids[at + 1] if at + 1 < len(task_ids) else None
-    return TaskNeighbours(label, at + 1, len(task_ids), before, after)
 
 
 def build_scores(curve: metrics.Curve, figures: Figures, budget: float) -> list[Score]:

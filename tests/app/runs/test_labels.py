@@ -29,7 +29,6 @@ def labels(names: list[str], **differing: list[str]) -> list[str]:
         (["org/model, none, n = 1", "org/model, ngram, n = 1"], ["no drafter", "ngram"]),
         (["a/small, n = 1", "b/large, n = 4"], ["small, n = 1", "large, n = 4"]),
         (["one, two", "three"], ["one, two", "three"]),
-        (["org/model, ngram, n = 8", "org/model, ngram, n = 8, int8"], ["n = 8", "n = 8, int8"]),
     ],
 )
 def test_what_all_names_share_is_left_out(names, expected):
