@@ -68,7 +68,7 @@ def list_(state: str | None, limit: int, json_file: str | None, archived: bool, 
         figures = run.measured
         shares = format_percent(figures.pass_first, figures.tasks), format_percent(figures.pass_all, figures.tasks)
         rows.append((run, (f"{figures.tasks}/{run.n_tasks}", *shares)))
-    empty_text = "No run matches." if wanted.narrows else "No runs yet: make one with `bassline eval`."
+    empty_text = "No run matches." if state or any(filters.values()) else "No runs yet: make one with `bassline eval`."
     print_rows(json_file, ("tasks", "Pass@First", "Pass@All"), rows, empty_text)
 
 

@@ -31,7 +31,7 @@ from app.runs.documents import FIELDS
 from app.runs.models import Run
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
-from app.samples.transport import IMPORT, Seconds, list_column_names, list_file_types
+from app.samples.transport import IMPORT, Seconds, list_file_types
 from app.web.ui.form_errors import describe_fault
 from evaluation import exchange
 
@@ -183,6 +183,6 @@ def _build_sample_columns(
         "run_task_id": run_tasks[record["task_id"]],
         **{
             name: unknown.get(name) if record[name] is None else record[name]
-            for name in list_column_names(Sample, IMPORT)
+            for name in list_file_types(Sample, IMPORT)
         },
     }

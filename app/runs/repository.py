@@ -142,11 +142,6 @@ class RunFilter:
     name: str | None = None
     archived: bool = False
 
-    @property
-    def narrows(self) -> bool:
-        """Whether it leaves out runs that lists show by default."""
-        return any((self.states, self.target, self.dataset, self.name))
-
     def apply(self, query: Select[Run]) -> Select[Run]:
         """The query with these conditions."""
         query = query.where(Run.kind.in_(self.kinds))

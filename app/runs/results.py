@@ -14,12 +14,11 @@ from app.core.db.types import Json
 class Figures(BaseModel):
     """The figures of a run (docs/metrics.md); empty until it has ended once.
 
-    None is a value that cannot be measured, such as Pass@First without tests, or that was not yet computed by the
-    version in which the run ended. Shares are over `tasks`, at `budget_s` seconds, with the
-    sample chosen by `selector`.
+    None is a value that cannot be measured, such as Pass@First without tests. Shares are over `tasks`, at `budget_s`
+    seconds, with the sample chosen by `selector`.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     tasks: int = Field(0, description="tasks that were graded, or decoded in a run without tests")
     tasks_selected: int = Field(0, description="tasks asked for, after exclusion")
@@ -92,5 +91,5 @@ class FiguresColumn(TypeDecorator[Figures]):
         return None if value is None else value.model_dump(mode="json", exclude_unset=True)
 
     def process_result_value(self, value: dict[str, Any] | None, dialect: Dialect) -> Figures | None:
-        """Figures that an older version wrote lack what it did not know."""
+        """The figures, without those that were not set."""
         return None if value is None else Figures(**value)

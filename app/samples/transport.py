@@ -60,11 +60,6 @@ def define_exported_column(
     )
 
 
-def list_column_names(table: type[DeclarativeBase], form: ColumnTransport) -> tuple[str, ...]:
-    """The columns of the table that the format has, in the order of their declaration."""
-    return tuple(column.key for column, _ in _iterate_columns(table, form))
-
-
 def list_column_types(table: type[DeclarativeBase], form: ColumnTransport) -> dict[str, type]:
     """The fields of a format outside of FILES, each with the class of its values, which may be None too."""
     return {
@@ -74,7 +69,7 @@ def list_column_types(table: type[DeclarativeBase], form: ColumnTransport) -> di
 
 
 def list_file_types(table: type[DeclarativeBase], form: ColumnTransport) -> dict[str, Any]:
-    """The type of each column's value in a file of the format, which may be None too."""
+    """The columns that the format has, in the order of their declaration, each with the type of its value in a file."""
     return {column.key: sent.file_type for column, sent in _iterate_columns(table, form)}
 
 

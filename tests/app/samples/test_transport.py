@@ -19,7 +19,7 @@ from app.samples.transport import (
     RUN_FILE,
     add_columns,
     define_exported_column,
-    list_column_names,
+    list_file_types,
 )
 from app.studies.archive import ArchiveCalibration, ArchiveSample, ArchiveTask
 from app.web.http.schemas import ResponseModel
@@ -72,11 +72,11 @@ def test_exports_keep_their_columns():
 
 
 def test_the_verdict_of_another_tool_is_not_imported():
-    assert list_column_names(Sample, IMPORT) == tuple(DECODED.split())
+    assert list(list_file_types(Sample, IMPORT)) == DECODED.split()
 
 
 def test_a_column_goes_where_it_is_declared_to_go():
-    assert [list_column_names(Made, form) for form in (REST, ARCHIVE, RUN_FILE, IMPORT)] == [
+    assert [tuple(list_file_types(Made, form)) for form in (REST, ARCHIVE, RUN_FILE, IMPORT)] == [
         ("old", "young", "maybe"),
         ("old", "young"),
         ("young",),
