@@ -60,6 +60,9 @@ def list_figures(run: Run, failed: FailureCounts) -> list[tuple[str, str]]:
         ("budget overrun, largest", format_number(f.budget_overrun_max_s, " s", 3)),
     ]
     rows += [("clock disturbed", mark) for mark in f.clock_marks or ()]
+    if f.speedup_over_plain is not None:
+        gain = f"{f.speedup_over_plain:.2f} x tokens per second, same engine without drafting"
+        rows.append(("speed-up over plain", f"{gain}, {f.speedup_tasks} of the same prompts"))
     return rows
 
 

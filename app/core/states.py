@@ -24,7 +24,7 @@ class RunState(enum.StrEnum):
 class RunKind(enum.StrEnum):
     """Why a run exists.
 
-    `baseline` is shown in no list: its samples are being stored or deleted. `imported` has another tool's
+    `baseline` is shown in no list: a reference run, or one being stored or deleted; `imported` has another tool's
     samples.
     """
 

@@ -91,6 +91,7 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         peak_memory_bytes=max((t.peak_memory_bytes for t in finished if t.peak_memory_bytes), default=None),
         **_compute_speed_figures(run, finished),
         **_compute_clock_figures(run, finished),
+        **_get_plain_comparison(run),
     )
 
 
@@ -132,7 +133,7 @@ def _compute_speed_figures(run: Run, finished: Sequence[RunTask]) -> dict[str, A
         "ms_per_token_last": latency.last,
         "ms_per_token_all": latency.all,
         "tokens": sum(s.n_tokens for s in samples),
-        "tokens_per_s": _compute_tokens_per_s(run, {t: sum(s.n_tokens for s in t.samples) for t in finished}),
+        "tokens_per_s": _compute_tokens_per_s(run, count_tokens(finished)),
         "mean_acceptance_length": 1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
         "budget_overrun_max_s": max(overruns_s, default=None),
         "first_finished_p50_s": _compute_quantile(first_s, 0.5),
@@ -149,6 +150,12 @@ def _compute_clock_figures(run: Run, finished: Sequence[RunTask]) -> dict[str, A
         "lost_to_others_max": clock.lost_max,
         "clock_marks": tuple(clock.marks) if clock.is_known or clock.marks else None,
     }
+
+
+def _get_plain_comparison(run: Run) -> dict[str, Any]:
+    """What --compare-plain found: a resumed run keeps it, since the tasks that were compared stay as they are."""
+    names = ("plain_run", "speedup_over_plain", "speedup_tasks")
+    return {name: value for name in names if (value := getattr(run.measured, name)) is not None}
 
 
 def compute_curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:
@@ -178,6 +185,11 @@ def compute_speedup(
     fast = _compute_tokens_per_s(run, {ours[key]: tasks[ours[key]] for key in both})
     slow = _compute_tokens_per_s(plain, {theirs[key]: plain_tasks[theirs[key]] for key in both})
     return fast / slow if fast and slow else None
+
+
+def count_tokens(tasks: Sequence[RunTask]) -> dict[RunTask, int]:
+    """How many tokens the samples of each task have."""
+    return {task: sum(sample.n_tokens for sample in task.samples) for task in tasks}
 
 
 def _compute_interval(share: float | None, n_tasks: int) -> tuple[float, float] | None:

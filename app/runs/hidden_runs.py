@@ -134,7 +134,7 @@ def _split_into_batches(rows: Iterable[T]) -> Iterator[list[T]]:
 
 
 def delete_run(ctx: Context, run_id: uuid.UUID) -> None:
-    """Removes an ended run with its jobs and its samples.
+    """Removes an ended run with its jobs, its samples and its reference run.
 
     Raises NotFoundError, or ConflictError while the run is open or an arm of a study.
     """
@@ -149,9 +149,9 @@ def delete_run(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def hide_runs(ctx: Context, session: Session, runs: Sequence[Run]) -> uuid.UUID:
-    """Hides ended runs; forgets their events after COMMIT. Returns the id of the job that deletes them, for the caller
-    to work: samples go in short steps, so that others write meanwhile."""
-    ids = [run.id for run in runs]
+    """Hides ended runs and their reference runs; forgets their events after COMMIT. Returns the id of the job that
+    deletes them, for the caller to work: samples go in short steps, so that others write meanwhile."""
+    ids = [run.id for run in runs] + [uuid.UUID(run.measured.plain_run) for run in runs if run.measured.plain_run]
     for run_id in ids:
         call_after_commit(session, ctx.bus.forget, run_id)
     hidden = update(Run).where(Run.id.in_(ids)).values(kind=RunKind.HIDDEN, error=BEING_DELETED)

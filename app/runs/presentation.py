@@ -234,6 +234,9 @@ def _build_speed_scores(figures: Figures) -> list[Score]:
         scores.append(Score("Time per token", format_milliseconds(speed), "ms", f"first {first}, last {last}"))
     if (length := figures.mean_acceptance_length) is not None:
         scores.append(Score("Accepted length", format_decimal(length), "tokens", "per sample and round"))
+    if (gain := figures.speedup_over_plain) is not None:
+        note = f"tokens per second against plain decoding, over {format_count(figures.speedup_tasks or 0, 'task')}"
+        scores.append(Score("Speed-up", format_decimal(gain), "×", note))
     return scores
 
 

@@ -75,6 +75,9 @@ class Figures(BaseModel):
     clock_marks: tuple[str, ...] | None = Field(
         None, description="why the times of the run are not to be trusted; null: not known"
     )
+    plain_run: str | None = Field(None, description="the run without drafting that --compare-plain made")
+    speedup_over_plain: float | None = Field(None, description="tokens per second, as a multiple of plain_run's")
+    speedup_tasks: int | None = Field(None, description="tasks that both runs decoded")
 
 
 NO_FIGURES = Figures()

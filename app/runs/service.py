@@ -34,6 +34,7 @@ def submit(
     spec: RunSpec,
     *,
     command: str = "",
+    is_reference: bool = False,
     pinned_worker: str | None = None,
     handover: bool = False,
 ) -> uuid.UUID:
@@ -41,6 +42,7 @@ def submit(
 
     `command` repeats the run from a shell (made from the specification if empty). `pinned_worker` keeps other workers
     away. With `handover` no message is sent: the server that owns the database finds it (reaper.enqueue_handed_over).
+    With `is_reference` it decodes tasks of another run without a drafter, to compare its speed; no list shows it.
 
     Raises BadInputError for an unknown model, dataset or task, a model that the operator's settings do not allow, or a
     remote target that does not answer; UnavailableError as in `resolve_tasks`.
@@ -60,6 +62,8 @@ def submit(
         pinned_worker=pinned_worker,
         handover=handover,
     )
+    if is_reference:
+        run.kind = RunKind.HIDDEN
     return store_run(ctx, run)
 
 

@@ -245,6 +245,31 @@ def test_figures_are_computed_while_others_write_and_again_after_a_change(ctx, r
     assert (run.state, run.figures.tasks, len(calls)) == (RunState.INTERRUPTED, 2, 2)
 
 
+def test_a_resumed_run_keeps_its_comparison_and_is_deleted_with_the_baseline(ctx, run_id):
+    plain = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2), is_reference=True)
+    service.cancel(ctx, plain)
+    first, *rest = job_ids(ctx, run_id)
+    decode_task(ctx, first)
+    grade.grade_task(ctx, first)
+    service.cancel(ctx, run_id)
+    with ctx.database.session() as session:
+        run = get_run(session, run_id)
+        note = {"plain_run": str(plain), "speedup_over_plain": 1.5, "speedup_tasks": 1}
+        run.figures = run.measured.model_copy(update=note)
+    service.resume(ctx, run_id)
+    prepare.prepare_run(ctx, run_id)
+    for job_id in rest:
+        decode_task(ctx, job_id)
+        grade.grade_task(ctx, job_id)
+    with ctx.database.read() as session:
+        figures = get_run(session, run_id).figures
+    assert figures.tasks == N_TASKS
+    assert (figures.plain_run, figures.speedup_over_plain, figures.speedup_tasks) == (str(plain), 1.5, 1)
+    service.delete(ctx, run_id)
+    with ctx.database.read() as session:
+        assert session.scalars(select(Run.id)).all() == []
+
+
 def test_a_job_of_a_cancelled_run_whose_worker_died_ends_with_the_run(ctx, run_id):
     first = job_ids(ctx, run_id)[0]
     assert claims.claim_job(ctx, first, WorkStep.DECODE)

@@ -70,12 +70,51 @@ def test_eval_for_throughput_says_so_and_is_not_ranked(bassline):
     assert (row["rank"], row["label"]) == (None, "throughput")
 
 
+@pytest.mark.usefixtures("additions")
+def test_compare_plain_decodes_again_without_drafting_and_reports_the_ratio(bassline, engine):
+    result = bassline(*EVAL, "--compare-plain", "2", "--json", "-")
+    figures = json.loads(result.stdout)["figures"]
+    assert figures["speedup_over_plain"] == pytest.approx(1.0)
+    assert figures["speedup_tasks"] == 2
+    assert len(engine.requests) == 3 + 2
+    (listed,) = json.loads(bassline("runs", "list", "--json", "-").stdout)  # the baseline is part of its run
+    assert len(json.loads(bassline("leaderboard", "--json", "-").stdout)) == 1
+    plain = figures["plain_run"]
+    assert json.loads(bassline("runs", "show", plain, "--json", "-").stdout)["run"]["kind"] == "baseline"
+    assert bassline("runs", "delete", listed["run"]["id"]).exit_code == 0
+    assert bassline("runs", "show", plain).exit_code == 2
+
+
 @pytest.fixture
 def _ctrl_c():
     """A shell ignores Ctrl-C for what it runs in the background, this suite perhaps."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("additions", "_ctrl_c")
+def test_ctrl_c_in_the_comparison_keeps_the_run(bassline, engine):
+    generate = engine.generate
+
+    def interrupted_in_the_comparison(request, *args):
+        if len(engine.requests) == 3:
+            engine.hold = threading.Event()
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return generate(request, *args)
+
+    engine.generate = interrupted_in_the_comparison
+    result = bassline(*EVAL, "--compare-plain", "2")
+    assert result.exit_code == 1
+    assert "interrupted while decoding without drafting" in result.stderr
+    (listed,) = json.loads(bassline("runs", "list", "--json", "-").stdout)
+    assert listed["run"]["state"] == "finished"
+    assert f"bassline runs show {listed['run']['id']}" in result.stderr
+    plain = listed["figures"]["plain_run"]
+    assert json.loads(bassline("runs", "show", plain, "--json", "-").stdout)["run"]["state"] in (
+        "cancelled",
+        "interrupted",
+    )
 
 
 @pytest.mark.usefixtures("additions")
@@ -163,6 +202,7 @@ def test_complete_prints_samples_and_verdicts(bassline, tmp_path):
         (["--draft-length", "magic"], 2, "--draft-length is 'magic': use "),
         (["--time-limit", "inf"], 2, "--time-limit is inf: "),
         (["--json", "/no/such/folder/out.json"], 2, "--json /no/such/folder/out.json cannot be written"),
+        (["--compare-plain", "-1"], 2, "compare-plain is -1: "),
         (["--nonsense"], 2, "No such option"),
     ],
 )

@@ -27,7 +27,7 @@ def run_ids(ctx, additions, spec) -> dict[type[policy.Policy], list]:
     study = studies.submit(ctx, StudySpec(dataset=additions, arms=arms))
     with ctx.database.read() as session:
         of_arms = [run.id for run in session.get_one(Study, study).runs]
-    evaluations = [service.submit(ctx, spec()), service.submit(ctx, spec())]
+    evaluations = [service.submit(ctx, spec()), service.submit(ctx, spec(), is_reference=True)]
     return {CompletionPolicy: [completion], ArmPolicy: of_arms, EvaluationPolicy: evaluations}
 
 
