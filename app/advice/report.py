@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.advice.study import MIN_TASKS
 from app.datasets.models import Dataset
-from app.runs.failed_samples import FailureCounts, count_failed_samples
+from app.runs.failures import FailureCounts, count_failed_samples
 from app.studies import documents, export
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import StudyDocument

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Text, false, select
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy import Text, false
+from sqlalchemy.orm import Mapped, mapped_column
 
 
 class Annotatable:
@@ -16,9 +14,3 @@ class Annotatable:
 
     note: Mapped[str] = mapped_column(Text, default="", server_default="")
     archived: Mapped[bool] = mapped_column(default=False, server_default=false())
-
-    @classmethod
-    def has_archived(cls, session: Session) -> bool:
-        """Whether any row is archived; an empty list then says so."""
-        table: Any = cls
-        return session.scalar(select(table.id).where(cls.archived.is_(True)).limit(1)) is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictBool
 
@@ -47,23 +47,6 @@ class ArchivedQuery(PageQuery):
     archived: bool = Field(False, description="archived ones as well")
 
 
-class AnnotatedRow(Protocol):
-    """A row or a document with a name and annotations."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def note(self) -> str: ...  # noqa: D102
-    @property
-    def archived(self) -> bool: ...  # noqa: D102
-
-
-def name_in_list(row: AnnotatedRow) -> str:
-    """The name, with "(archived)" after an archived row's."""
-    return f"{row.name}{' (archived)' if row.archived else ''}"
-
-
-def list_annotations(row: AnnotatedRow) -> list[tuple[str, str]]:
+def list_annotations(note: str, *, archived: bool) -> list[tuple[str, str]]:
     """The annotations as label and value, without absent ones."""
-    said = [("Note", row.note), ("Archived", "yes" if row.archived else "")]
-    return [(label, value) for label, value in said if value]
+    return [*([("Note", note)] if note else []), *([("Archived", "yes")] if archived else [])]

@@ -134,9 +134,7 @@ def _read_run(ctx: Context, session: Session, run_id: uuid.UUID, alive: Sequence
     facts += f", {format_count(failed, 'task')} failed" if failed else f", {format_time_left(counts.remaining_s)}"
     is_open = run.state in OPEN_RUN_STATES
     waiting = (
-        (describe_run_status(session, ctx.bus, run, counts).note or _describe_loading(alive, {run.target}))
-        if is_open
-        else ""
+        (describe_run_status(ctx.bus, run, counts).note or _describe_loading(alive, {run.target})) if is_open else ""
     )
     return Snapshot(run.state, [ProgressPart(run.name, done, run.n_tasks, facts)], waiting)
 

@@ -11,7 +11,7 @@ from app.core.errors import BasslineError
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.runs import caveats, configuration
 from app.runs.documents import dump_run, to_plain_json
-from app.runs.failed_samples import FailureCounts, count_failed_samples
+from app.runs.failures import FailureCounts, count_failed_samples
 from app.runs.figures import compute_curve, load_stored_curve
 from app.runs.models import Run
 from app.runs.presentation import build_scores
@@ -40,7 +40,7 @@ def print_run(ctx: Context, run_id: uuid.UUID, json_file: str | None) -> Run:
         *configuration.list_configuration(run),
         ("Measured on", f"{run.device_label}, {run.provenance.get('dtype') or run.dtype}"),
         ("Tasks asked for", _format_progress(run, counts)),
-        *annotation.list_annotations(run),
+        *annotation.list_annotations(run.note, archived=run.archived),
         *([("Error", run.error)] if run.error else []),
     ]
     console.print(common.build_pairs(f"{run.name}  ({run.state})", rows))
@@ -68,7 +68,7 @@ def _list_figures(run: Run, curve: Curve, failed: FailureCounts) -> list[tuple[s
     scores = build_scores(curve, f, run.budget_s)
     rows: list[tuple[str, str | None]] = [
         ("Tasks", _describe_coverage(run)),
-        ("At a budget", untimed if f.pass_all_unbudgeted is not None else None),
+        ("At a budget", untimed if f.pass_first is None and f.pass_at_1 is not None else None),
         *((score.label, f"{score.value} {score.unit}  {score.note}") for score in scores),
         ("Weak or unstated", caveats.describe_without_left_out(f)),
         ("By judge", caveats.describe_judges(f)),
@@ -84,6 +84,9 @@ def _list_figures(run: Run, curve: Curve, failed: FailureCounts) -> list[tuple[s
         ("Largest overrun", common.format_number(f.budget_overrun_max_s, " s", 3)),
         *(("Clock disturbed", mark) for mark in f.clock_marks or ()),
     ]
+    if f.speedup_over_plain is not None:
+        gain = f"{f.speedup_over_plain:.2f} x tokens per second, same engine without drafting"
+        rows.append(("Speed-up over plain", f"{gain}, {f.speedup_tasks} of the same prompts"))
     return [(label, text) for label, text in rows if text is not None]
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 from sqlalchemy.orm import Session
 
-from app.annotations.schemas import LONGEST_NOTE, AnnotationChanges, ArchivedQuery, name_in_list
+from app.annotations.schemas import LONGEST_NOTE, AnnotationChanges, ArchivedQuery
 from app.cli import common
 from app.cli.options import add_spec_options
 from app.core.context import Context
@@ -31,9 +31,10 @@ def print_rows(
     empty_text: str,
 ) -> None:
     """Prints a line for each run or study, with its cells under `headings`, or `empty_text`."""
-    lines = [
-        (str(one.id), name_in_list(one), one.state, *cells, f"{one.created_at:%Y-%m-%d %H:%M}") for one, cells in rows
-    ]
+    lines = []
+    for one, cells in rows:
+        name = f"{one.name} (archived)" if one.archived else one.name
+        lines.append((str(one.id), name, one.state, *cells, f"{one.created_at:%Y-%m-%d %H:%M}"))
     common.print_list(json_file, ("id", "name", "state", *headings, "created"), lines, empty_text)
 
 

@@ -24,8 +24,7 @@ from app.comparison.report import (
 from app.core.errors import BadInputError, BasslineError
 from app.core.states import RunState
 from app.runs import import_samples, repository, service
-from app.runs.documents import dump_run
-from app.runs.export_samples import export_chunks
+from app.runs.documents import dump_run, export_chunks
 from app.runs.schemas import ImportSpec
 from app.web.ui.units import format_percent
 from evaluation.decisions import MARGIN
@@ -66,7 +65,7 @@ def list_(state: str | None, limit: int, json_file: str | None, archived: bool, 
         figures = run.measured
         shares = format_percent(figures.pass_first, figures.tasks), format_percent(figures.pass_all, figures.tasks)
         rows.append((run, (f"{figures.tasks}/{run.n_tasks}", *shares)))
-    empty_text = "No run matches." if wanted.narrows else "No runs yet: make one with `bassline eval`."
+    empty_text = "No run matches." if state or any(filters.values()) else "No runs yet: make one with `bassline eval`."
     print_rows(json_file, ("tasks", "Pass@First", "Pass@All"), rows, empty_text)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -17,7 +16,7 @@ from app.comparison.loading import LETTERS, Overlay
 from app.comparison.pair import RunComparison, compare
 from app.core.errors import BadInputError, NotFoundError
 from app.runs.forms import parse_budget
-from app.runs.labels import assign_series, get_run_numbers, label_runs
+from app.runs.labels import label_runs
 from app.runs.outcomes import read_tasks
 from app.runs.presentation import build_squares
 from app.web.http.request_context import get_session
@@ -26,15 +25,12 @@ from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw
 from app.web.ui.units import format_brief_seconds, format_exact
 
 
-def compute_curves(overlay: Overlay, numbers: Mapping[uuid.UUID, int]) -> list[LineCurve]:
-    """The curves of all runs over the common tasks; `numbers` are the numbers of the runs (app/runs/labels.py)."""
-    colours = assign_series([numbers[run.id] for run in overlay.runs])
-    parts = zip(overlay.letters, overlay.labels, colours, overlay.runs, strict=True)
+def compute_curves(overlay: Overlay) -> list[LineCurve]:
+    """The curves of all runs over the common tasks."""
+    parts = zip(overlay.letters, overlay.labels, overlay.runs, strict=True)
     return [
-        LineCurve(
-            f"line-{letter}", letter, label, colour, overlay.paired_runs.outcomes.build_curve(place, run.budget_s)
-        )
-        for place, (letter, label, colour, run) in enumerate(parts)
+        LineCurve(f"line-{letter}", letter, label, place, overlay.paired_runs.outcomes.build_curve(place, run.budget_s))
+        for place, (letter, label, run) in enumerate(parts)
     ]
 
 
@@ -82,7 +78,7 @@ def show(runs: str) -> str:
     errors: list[str] = []
     budget = _choose_budget(overlay, errors)
     ids = [run.id for run in overlay.runs]
-    curves = compute_curves(overlay, get_run_numbers(get_session(), ids))
+    curves = compute_curves(overlay)
     figure = next((key for key in FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or choose_figure(curves)
     chart = draw_comparison(curves, drawn_figure, len(overlay.task_ids), budget)

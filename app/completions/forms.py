@@ -33,7 +33,6 @@ MODES = (
     ("chat", "chat: ask for the code"),
     ("completion", "completion: continue the text"),
 )
-VALID = {name: EXAMPLE[name] for name in ("target", "prompt")}
 
 
 def build_fields() -> tuple[list[FormField], list[FormField]]:

@@ -34,9 +34,7 @@ def index() -> str:
 @require_scope(Scope.SUBMIT)
 def start() -> PageResponse:
     """Starts a completion and shows it; an invalid form is shown again with its values and errors."""
-    spec, errors = parse_form(
-        CompletionSpec, request.form, forms.LABELS, forms.VALID, lambda spec: service.validate_spec(get_context(), spec)
-    )
+    spec, errors = parse_form(CompletionSpec, request.form, forms.LABELS)
     if spec is not None:
         submit = against_plain.submit if forms.AGAINST_PLAIN in request.form else service.submit
         try:

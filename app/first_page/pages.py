@@ -21,7 +21,6 @@ from app.first_page.models_at_budget import ModelsAtBudget, rank_models
 from app.first_page.sentences import describe_models
 from app.leaderboard.entries import LeaderboardCache
 from app.runs.forms import parse_budget
-from app.runs.labels import assign_series
 from app.runs.repository import RunFilter, count_runs
 from app.studies.loading import has_unloaded_reference
 from app.web.http.request_context import get_context, get_session, get_singleton
@@ -85,11 +84,10 @@ def _read_page_answer(sources: Sequence[AnswerSource]) -> tuple[FirstPageAnswer 
 
 def _draw_models(page_answer: FirstPageAnswer, found: ModelsAtBudget) -> Chart:
     """The curve of each model's configuration."""
-    rows = sorted(found.rows, key=lambda row: row.run.number)
-    series = assign_series([row.run.number for row in rows])
+    rows = sorted(found.rows, key=lambda row: row.model)  # a model keeps its colour at every budget
     curves = [
-        ChartCurve(row.model, row.curve.budgets, row.curve.pass_first, colour, key=str(row.run.id))
-        for row, colour in zip(rows, series, strict=True)
+        ChartCurve(row.model, row.curve.budgets, row.curve.pass_first, series, key=str(row.run.id))
+        for series, row in enumerate(rows)
     ]
     title = "Right answers in time"
     return draw_pass_curves(curves, title, page_answer.n_tasks, budget=found.shown_s, width=HALF, few_ticks=True)

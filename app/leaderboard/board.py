@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from app.leaderboard.columns import COLUMNS
 from app.leaderboard.entries import MEASURED_ELSEWHERE, LeaderboardEntry, label_entries
 from app.leaderboard.service import LeaderboardRow
-from app.runs.labels import assign_series, drop_shared_words
 from app.web.ui.charts.axes import HALF
 from app.web.ui.charts.chart import Chart, ChartCurve
 from app.web.ui.charts.curves import draw_pass_curves
@@ -18,7 +16,6 @@ from app.web.ui.charts.curves import draw_pass_curves
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
 ROWS_SHOWN = 10  # of the first group, unless the reader asks for all rows
 ROWS_OF_OTHERS = 3  # of every other group, so that the page has an end on a phone too
-GROUPS_SHOWN = 5  # or all over whole datasets, if they are more; unless the reader asks for all rows
 
 BY_NAME = "run"
 SORTS = {key: column.label for column in COLUMNS for key in (column.key, f"-{column.key}")} | {
@@ -40,7 +37,6 @@ class RunGroup:
     rows: list[LeaderboardRow]
     compares: bool
     total: int = 0
-    labels: Mapping[uuid.UUID, str] = field(default_factory=dict)  # a short name of each run
 
     @property
     def run(self) -> LeaderboardEntry:
@@ -63,39 +59,28 @@ class RunGroup:
         return self.run.unranked_reason is None
 
 
-@dataclass(frozen=True, slots=True)
-class LeadChart:
-    """The chart of the first group, if its runs compare; `series` gives the runs that are drawn their colours."""
-
-    chart: Chart | None = None
-    series: Mapping[uuid.UUID, int] | None = None
-
-
 def arrange_groups(
     rows: Sequence[LeaderboardRow], budget: float, sort: str, *, all_rows: bool
-) -> tuple[list[RunGroup], LeadChart, int]:
-    """(the groups to show, the chart, how many other groups there are): order: measured here, then
-    whole datasets, then those that compare, over many tasks, of many runs.
+) -> tuple[list[RunGroup], Chart | None]:
+    """(the groups, the chart): measured here first, then whole datasets, then those that compare, over many tasks, of
+    many runs.
 
-    Unless `all_rows`, each group shows only its first rows in the order of `sort`, and the last groups are left out.
+    Unless `all_rows`, each group shows only its first rows in the order of `sort`.
     """
-    found = sorted(
+    groups = sorted(
         _group_rows(rows),
         key=lambda g: (g.is_elsewhere, not g.ranked, not g.compares, -g.run.n_tasks * g.compares, -len(g.rows)),
     )
-    shown = [group for place, group in enumerate(found) if all_rows or group.ranked or place < GROUPS_SHOWN]
-    lead = _draw_lead_chart(shown[0], budget) if shown and shown[0].compares else LeadChart()
-    for place, group in enumerate(shown):
+    lead = _draw_lead_chart(groups[0], budget) if groups and groups[0].compares else None
+    for place, group in enumerate(groups):
         group.total = len(group.rows)
-        names = drop_shared_words([row.run.name for row in group.rows])
-        group.labels = dict(zip((row.run.id for row in group.rows), names, strict=True))
         if group.compares:
             group.rows = _sort_rows(group.rows, sort)
         else:
             group.rows.sort(key=lambda row: row.run.created_at, reverse=True)
         if not all_rows:
             del group.rows[ROWS_OF_OTHERS if place else ROWS_SHOWN :]
-    return shown, lead, len(found) - len(shown)
+    return groups, lead
 
 
 def _group_rows(rows: Sequence[LeaderboardRow]) -> list[RunGroup]:
@@ -126,20 +111,18 @@ def _sort_rows(rows: list[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
     return ordered + [row for row in rows if column.value(row) is None]
 
 
-def _draw_lead_chart(group: RunGroup, budget: float) -> LeadChart:
+def _draw_lead_chart(group: RunGroup, budget: float) -> Chart:
     """The curves of the best runs at their own budgets: the slider must not change which are drawn."""
     runs = sorted(
         (row.run for row in group.rows),
         key=lambda run: (run.curve.pass_first[-1], run.curve.pass_all[-1]),
         reverse=True,
     )[:CURVES_SHOWN]
-    series = dict(zip((run.id for run in runs), assign_series([run.number for run in runs]), strict=True))
     names, one = label_entries(runs), group.run
     curves = [
-        ChartCurve(names[run.id], run.curve.budgets, run.curve.pass_first, series[run.id], key=str(run.id))
-        for run in runs
+        ChartCurve(names[run.id], run.curve.budgets, run.curve.pass_first, series, key=str(run.id))
+        for series, run in enumerate(runs)
     ]
     part = "" if group.ranked else f", {one.n_tasks} of {one.dataset_tasks} tasks,"
     title = f"Pass@First against the budget, {one.dataset}{part} on {one.device}"
-    chart = draw_pass_curves(curves, title, one.n_tasks, budget=budget, width=HALF)
-    return LeadChart(chart, series)
+    return draw_pass_curves(curves, title, one.n_tasks, budget=budget, width=HALF)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import uuid
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from app.core.states import RunState
 from app.leaderboard import repository
-from app.leaderboard.repository import Result, Version
+from app.leaderboard.repository import Version
 from app.runs.configuration import compute_fingerprint
 from app.runs.figures import load_stored_curve
 from app.runs.labels import list_setting_words, shorten_labels
@@ -23,7 +23,6 @@ from evaluation.metrics import Curve
 
 # Also in the name of the device, so that no chart mixes these runs with others.
 MEASURED_ELSEWHERE = "measured elsewhere"
-READ_ALL_FROM = 100  # changed runs; from here on, one query without ids is cheaper than one that lists them
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class LeaderboardEntry:
     """
 
     id: uuid.UUID
-    result: Result
+    version: Version
     name: str
     policy: str
     state: RunState
@@ -61,9 +60,7 @@ class LeaderboardEntry:
     figures: Figures
     fingerprint: str
     settings: tuple[str, ...]  # its options in words
-
     archived: bool
-    number: int = 0  # gives the run its colour (app/runs/labels.py)
 
     @property
     def group(self) -> tuple[str, str, bool, str]:
@@ -73,40 +70,29 @@ class LeaderboardEntry:
 
 def label_entries(runs: Sequence[LeaderboardEntry]) -> dict[uuid.UUID, str]:
     """A distinct label for each run, by id."""
-    names, settings, created = ([getattr(run, name) for run in runs] for name in ("name", "settings", "created_at"))
-    return {run.id: label for run, label in zip(runs, shorten_labels(names, settings, created), strict=True)}
+    labels = shorten_labels([run.name for run in runs], [run.settings for run in runs])
+    return {run.id: label for run, label in zip(runs, labels, strict=True)}
 
 
 class LeaderboardCache:
-    """A cache of all entries. Reads a run again when its result has changed; threads may share it.
-
-    Changes of `archived` or of the colour number are taken from the version without reading the run.
-    """
+    """A cache of all entries. Reads a run again when its version has changed; threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._versions: list[Version] = []
         self._entries: list[LeaderboardEntry] = []
 
     def read(self, session: Session) -> list[LeaderboardEntry]:
         """The evaluation runs that have ended with at least one graded task, newest first; archived ones, too."""
         versions = repository.list_versions(session)
         with self._lock:
-            if versions != self._versions:
-                known = {entry.result: entry for entry in self._entries}
-                changed = [version.id for version in versions if version.result not in known]
-                read = _load_entries(session, changed) if changed else {}
-                both = ((read.get(version.id) or known.get(version.result), version) for version in versions)
-                found = [(entry, version) for entry, version in both if entry]  # one may be deleted
-                self._entries = [replace(entry, **version.mutable_fields) for entry, version in found]
-                # A result that was read now may be newer than the version.
-                self._versions = [Version(*entry.result, **version.mutable_fields) for entry, version in found]
+            if versions != [entry.version for entry in self._entries]:
+                known = {entry.version: entry for entry in self._entries}
+                changed = [version[0] for version in versions if version not in known]
+                runs = repository.load_runs_with_curves(session, changed if known else None) if changed else []
+                read = {run.id: _build_entry(run) for run in runs}
+                found = (known.get(version) or read.get(version[0]) for version in versions)
+                self._entries = [entry for entry in found if entry]  # one may be deleted
             return self._entries
-
-
-def _load_entries(session: Session, changed: Collection[uuid.UUID]) -> dict[uuid.UUID, LeaderboardEntry]:
-    runs = repository.load_runs_with_curves(session, changed if len(changed) < READ_ALL_FROM else None)
-    return {run.id: _build_entry(run) for run in runs}
 
 
 def _build_entry(run: Run) -> LeaderboardEntry:
@@ -115,7 +101,7 @@ def _build_entry(run: Run) -> LeaderboardEntry:
     columns = set(Run.__table__.columns.keys()) & {field.name for field in fields(LeaderboardEntry)}
     values: dict[str, Any] = {name: getattr(run, name) for name in columns}
     values |= {
-        "result": (run.id, run.state, run.finished_at),
+        "version": (run.id, run.state, run.finished_at, run.archived),
         "unranked_reason": _find_unranked_reason(run, stored.n_tasks),
         "prompt_mode": run.prompt_mode_used or run.prompt_mode,
         "dataset": run.dataset.name,

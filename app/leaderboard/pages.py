@@ -33,13 +33,12 @@ def index() -> str:
     sort = sort if sort in board.SORTS else "first"
     rows = rank_runs(everything, budget, dataset=dataset or None, target=target or None, archived=archived)
     all_rows = request.args.get("rows") == "all"
-    groups, lead, left_out = board.arrange_groups(rows, budget, sort, all_rows=all_rows)
+    groups, lead = board.arrange_groups(rows, budget, sort, all_rows=all_rows)
     return render_template(
         "leaderboard/index.html",
         everything=bool(everything),
         groups=groups,
         lead=lead,
-        left_out=left_out,
         budget=budget,
         grid=list_study_budgets(longest_s),
         sort=sort,
@@ -51,8 +50,6 @@ def index() -> str:
         datasets=sorted({run.dataset for run in listed}),
         targets=sorted({run.target for run in listed}),
         archived=archived,
-        any_archived=any(run.archived for run in everything),
-        all_archived=bool(everything) and not listed,
         error=error,
         min_tasks=MIN_TASKS,
     )

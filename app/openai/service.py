@@ -22,8 +22,7 @@ from app.openai.answers import Answers, count_usage, describe_timing
 from app.openai.fields import SamplesRequest, StreamOptions
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.models import Run, RunTask
-from app.runs.repository import get_run
-from app.runs.task_repository import has_task_left_queue, load_tasks_with_logprobs
+from app.runs.repository import get_run, has_task_left_queue, load_tasks_with_logprobs
 from app.samples.models import Sample
 from app.web.http.disconnect import ClientDisconnected
 from app.web.http.problems import to_public_error

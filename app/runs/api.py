@@ -12,7 +12,7 @@ from app.core.db.storable import InputText
 from app.core.errors import ConflictError
 from app.core.states import OPEN_RUN_STATES, RunState, Scope
 from app.datasets.api import Upload
-from app.runs import event_stream, export_samples, import_samples, repository, service
+from app.runs import event_stream, import_samples, repository, service
 from app.runs.documents import (
     CurveDocument,
     ProgressDocument,
@@ -22,6 +22,7 @@ from app.runs.documents import (
     SamplePage,
     build_run_document,
     build_sample_document,
+    export_chunks,
 )
 from app.runs.quiet import describe_quiet_wait
 from app.runs.schemas import ImportSpec, RunSpec
@@ -170,7 +171,7 @@ def export(run_id: uuid.UUID, query: SamplesExportQuery) -> Response:
     """All samples as a file, in our format or another tool's."""
     run = repository.get_run(get_session(), run_id)
     kind, ending = (CSV, "csv") if query.format == "csv" else (JSON_LINES, "jsonl")
-    chunks = export_samples.export_chunks(get_context().database, run, query.format)
+    chunks = export_chunks(get_context().database, run, query.format)
     return send_download(chunks, f"{kind}; charset=utf-8", f"{run_id}.{query.format}.{ending}")
 
 

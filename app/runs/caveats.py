@@ -17,50 +17,31 @@ from evaluation.outcomes import compute_pass_all, compute_pass_first
 from evaluation.verdicts import Trust
 
 
-def compute_in_guest_figures(
+def compute_caveat_figures(
     graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
 ) -> dict[str, Any]:
-    """The fields of Figures about in-guest verdicts; `outcomes` are the samples of the graded tasks, task by task.
+    """The fields of Figures about in-guest verdicts, tasks that runs leave out by default, and the judges of tasks made
+    from code; `outcomes` are the samples of the graded tasks, task by task.
 
-    The proxy's shares hold even if every such verdict was forged. They are None without graded samples.
+    The proxy's shares hold even if every in-guest verdict was forged. Those by judge are None unless the project's
+    tests judge some task; the others' also if the tests judge every task.
     """
     rows = [s for task in graded for s in task.samples]
     guests = [s for s in rows if s.trust == Trust.IN_GUEST]
     sure = [replace(o, passed=o.passed and s.trust != Trust.IN_GUEST) for o, s in zip(outcomes, rows, strict=True)]
+    weak = {task.task.task_id for task in graded if has_weak_tests(task.task)}
+    unstated = {task.task.task_id for task in graded if is_unstated(task.task)} - weak
+    of_tests = {task.task.task_id for task in graded if (task.task.source or {}).get("judge") == "tests"}
+    tests = [outcome for outcome in outcomes if outcome.task_id in of_tests]
+    cases = [outcome for outcome in outcomes if outcome.task_id not in of_tests] if tests else []
     return {
         "in_guest_tasks": len({s.run_task_id for s in guests}),
         "in_guest_samples": len(guests),
         "in_guest_passed": sum(s.verdict == PASSED for s in guests),
         **_compute_shares("proxy", sure, budget_s),
-    }
-
-
-def compute_left_out_figures(
-    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
-) -> dict[str, Any]:
-    """The fields of Figures about tasks that runs leave out by default; `outcomes` are the samples of the graded
-    tasks."""
-    weak = {task.task.task_id for task in graded if has_weak_tests(task.task)}
-    unstated = {task.task.task_id for task in graded if is_unstated(task.task)} - weak
-    strong = [outcome for outcome in outcomes if outcome.task_id not in weak | unstated]
-    return {
         "weak_tasks": len(weak),
         "unstated_tasks": len(unstated),
-        **_compute_shares("strong", strong, budget_s),
-    }
-
-
-def compute_judge_figures(
-    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
-) -> dict[str, Any]:
-    """The fields of Figures about each judge of tasks made from code.
-
-    All shares are None unless the project's tests judge some task; the others' also if the tests judge every task.
-    """
-    of_tests = {task.task.task_id for task in graded if (task.task.source or {}).get("judge") == "tests"}
-    tests = [outcome for outcome in outcomes if outcome.task_id in of_tests]
-    cases = [outcome for outcome in outcomes if outcome.task_id not in of_tests] if tests else []
-    return {
+        **_compute_shares("strong", [o for o in outcomes if o.task_id not in weak | unstated], budget_s),
         "tests_tasks": len(of_tests),
         **_compute_shares("tests", tests, budget_s),
         **_compute_shares("cases", cases, budget_s),

@@ -15,8 +15,7 @@ from typing import NamedTuple, Protocol
 
 from app.runs.models import Calibration, RunTask
 from app.runs.results import Figures
-from app.web.ui.tables import TextTable
-from app.web.ui.units import format_count, format_milliseconds, format_percent, format_seconds
+from app.web.ui.units import format_count, format_percent
 
 MAX_DRIFT = 0.10
 """How much slower the fixed benchmark step may be in the slowest third of a run than in its fastest."""
@@ -155,39 +154,6 @@ def describe_disturbance(runs: Iterable[Figures]) -> str:
     """
     found = find_clock_disturbance(runs)
     return f"Measured on {found.machine} ({found.causes}): " if found else ""
-
-
-def build_clock_tables(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> list[TextTable]:
-    """The calibrations, and the tasks that lost more than the limit to others; [] for runs without readings."""
-    lost = sorted(
-        ((compute_lost_share(task) or 0.0, task) for task in tasks if is_disturbed(task)), key=lambda pair: -pair[0]
-    )
-    tables = []
-    if calibrations:
-        fastest, start = min(c.verify_s for c in calibrations), min(c.at for c in calibrations)
-        rows = [
-            (
-                format_seconds((c.at - start).total_seconds()),
-                format_milliseconds(1000 * c.verify_s),
-                format_percent(c.verify_s / fastest - 1),
-                f"{c.read_bytes_per_s / 1e9:.1f}",
-            )
-            for c in calibrations
-        ]
-        note = (
-            f"A fixed benchmark step, timed before, during and after the run; up to {format_percent(MAX_DRIFT)} "
-            "slower is allowed."
-        )
-        headings = ("After", "Verify, ms", "Slower than at its fastest", "Memory read, GB/s")
-        tables.append(TextTable("Speed of the machine", note, headings, tuple(rows)))
-    if lost:
-        note = (
-            f"Tasks in which other processes and the hypervisor took more than {format_percent(MAX_LOST_SHARE)} of the "
-            "machine while they were decoded."
-        )
-        found = tuple((task.task.task_id, format_percent(share)) for share, task in lost)
-        tables.append(TextTable("Lost to others", note, ("Task", "Lost to others"), found))
-    return tables
 
 
 TaskTiming = tuple[dt.datetime, float | None, float | None]

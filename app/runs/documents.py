@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, JsonValue, create_model
 
 from app.annotations.schemas import ArchivedField, NoteField
+from app.core.db.database import Database
 from app.core.states import RunKind, RunState, TaskState
+from app.datasets.service import to_evaluation_task
+from app.runs.clock import compute_lost_share
 from app.runs.figures import get_finish_time
 from app.runs.models import Run
 from app.runs.options import get_options
+from app.runs.repository import iterate_tasks
 from app.runs.results import Figures
 from app.runs.schemas import RunOptions
 from app.samples.models import Sample
-from app.samples.transport import REST, add_columns
+from app.samples.transport import EXPORT, REST, add_columns, list_column_types
 from app.web.http.schemas import ResponseModel
+from evaluation import datasets as dataset_files
+from evaluation import exchange
 from evaluation.verdicts import classify_failure
+
+FIELDS: exchange.Fields = (
+    {"run_id": str, "task_id": str}
+    | list_column_types(Sample, EXPORT)
+    | dict.fromkeys(("prompt_sha256", "failure"), str)
+    | dict.fromkeys(("queue_s", "budget_s", "lost_to_others"), float)
+)
+"""Fields of an exported sample. `first_token_s` and `finished_s` are seconds since the engine started the task,
+`queue_s` is the wait before that, `lost_to_others` the share of the machine that others took while the task was
+decoded."""
 
 
 class _RunHead(ResponseModel):
@@ -163,3 +181,34 @@ def _describe_failure(sample: Sample) -> str | None:
     if sample.verdict is None:
         return None
     return classify_failure(sample.verdict, sample.verdict_detail or "", get_finish_time(sample) is not None)
+
+
+def export_chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
+    """The samples by task and index, one line each (csv: after a heading), read as they are taken.
+
+    `form` is one of exchange.FORMATS. The session of `run` must be open during the call, and may be closed after it.
+    """
+    rows = run.tasks if form == "human-eval" else ()  # the only form that needs their prompts
+    dataset = dataset_files.Dataset(
+        run.dataset.name, tuple(to_evaluation_task(row.task) for row in rows), run.dataset.sha256
+    )
+    records = (
+        {
+            **dump_sample(t.task.task_id, s),
+            "run_id": str(run.id),
+            "prompt_sha256": _hash_prompt(t.prompt_sent),
+            "budget_s": run.budget_s,
+            "queue_s": t.queue_s,
+            "sandbox_s": s.sandbox_wall_s,
+            "lost_to_others": compute_lost_share(t),
+        }
+        for t in iterate_tasks(database, run.id)
+        for s in t.samples
+    )
+    lines = exchange.format_lines(records, form, dataset, FIELDS)  # type: ignore[arg-type]
+    return (line.encode() for line in lines)
+
+
+def _hash_prompt(prompt: str | None) -> str | None:
+    """Of the prompt as the model saw it; None where that is not known, as for samples made elsewhere."""
+    return None if prompt is None else hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()

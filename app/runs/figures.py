@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from app.core.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
-from app.runs.caveats import compute_in_guest_figures, compute_judge_figures, compute_left_out_figures
+from app.runs.caveats import compute_caveat_figures
 from app.runs.clock import compute_clock, sum_decoding_s
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import load_measured_tasks
@@ -99,15 +98,13 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
 def _compute_shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
     """The shares of the `graded` tasks that are solved, and the caveats on them; no shares for a run without tests.
 
-    Without finish times nothing is known at a budget: then there are only the shares without one.
+    Without finish times nothing is known at a budget: then there is only pass@1.
     """
     outcomes = _build_outcomes(graded) if run.graded else []
     is_timed = has_finish_times(graded)
-    at_any_time = _build_outcomes(graded, at_any_time=True) if run.graded and not is_timed else []
     first = compute_pass_first(outcomes, run.budget_s) if outcomes and is_timed else None
     every = compute_pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
-    counted = (graded if outcomes else (), outcomes, run.budget_s)
-    caveats = compute_in_guest_figures(*counted) | compute_left_out_figures(*counted) | compute_judge_figures(*counted)
+    caveats = compute_caveat_figures(graded if outcomes else (), outcomes, run.budget_s)
     if not is_timed:
         caveats |= {name: None for name in caveats if name.startswith("pass_")}
     return {
@@ -117,8 +114,6 @@ def _compute_shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
         "pass_all_interval": _compute_interval(every, len(graded)),
         "ranking_loss": None if first is None or every is None else every - first,
         "pass_at_1": metrics.compute_pass_at_1(outcomes) if outcomes else None,
-        "pass_first_unbudgeted": compute_pass_first(at_any_time, 0.0) if at_any_time else None,
-        "pass_all_unbudgeted": compute_pass_all(at_any_time, 0.0) if at_any_time else None,
         **caveats,
     }
 
@@ -230,13 +225,9 @@ def has_finish_times(tasks: Iterable[RunTask]) -> bool:
     return all(s.finished_s is not None for task in tasks for s in task.samples if is_finished(s))
 
 
-def _build_outcomes(tasks: Sequence[RunTask], *, at_any_time: bool = False) -> list[metrics.SampleOutcome]:
-    """The samples as the metrics see them; with `at_any_time` as if all that finished had done so at once."""
-    found = [o for task in tasks for o in map(partial(build_outcome, task.task.task_id), task.samples)]
-    if not at_any_time:
-        return found
-    finished = (is_finished(s) for task in tasks for s in task.samples)
-    return [replace(o, finished_s=0.0 if ended else None) for o, ended in zip(found, finished, strict=True)]
+def _build_outcomes(tasks: Sequence[RunTask]) -> list[metrics.SampleOutcome]:
+    """The samples as the metrics see them."""
+    return [build_outcome(task.task.task_id, sample) for task in tasks for sample in task.samples]
 
 
 def build_outcome(task_id: str, sample: Sample) -> metrics.SampleOutcome:

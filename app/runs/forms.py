@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -67,37 +68,12 @@ def get_field_labels(kind: type[DecodingSpec]) -> dict[str, str]:
     return {option.name: option.form_label for option in _sort_options(kind)}
 
 
-def parse_form(
-    kind: type[S],
-    form: Mapping[str, str],
-    labels: Mapping[str, str],
-    valid: Mapping[str, str],
-    check: Callable[[S], object],
-) -> tuple[S | None, dict[str, str]]:
-    """(specification, {}), or (None, a sentence for each invalid field; "" holds the one about no single field).
-
-    `check` raises BadInputError for what the schema cannot see, such as a model that does not exist. To find all faults
-    in one go, an invalid field gets its default, or its value in `valid` where it has none, and the rest is checked
-    again.
-    """
-    values, errors = _parse_values(kind, form), dict[str, str]()
-    while True:
-        try:
-            spec = kind.model_validate(values)
-            check(spec)
-            return (None, errors) if errors else (spec, {})
-        except ValidationError as error:
-            found = _describe_errors(error, labels)
-        except BadInputError as fault:
-            found = map_field_error(fault, labels)
-        fresh = {name: text for name, text in found.items() if name not in errors}
-        errors.update(fresh)
-        if not fresh or "" in fresh:
-            return None, errors
-        if "dataset" in fresh:
-            fresh["task_ids"] = ""  # the ids belong to the dataset that is not there
-        values = {name: value for name, value in values.items() if name not in fresh}
-        values |= {name: valid[name] for name in fresh if name in valid}
+def parse_form(kind: type[S], form: Mapping[str, str], labels: Mapping[str, str]) -> tuple[S | None, dict[str, str]]:
+    """(specification, {}), or (None, a sentence for each invalid field; "" holds the one about no single field)."""
+    try:
+        return kind.model_validate(_parse_values(kind, form)), {}
+    except ValidationError as error:
+        return None, _describe_errors(error, labels)
 
 
 def map_field_error(fault: BadInputError, labels: Mapping[str, str]) -> dict[str, str]:
@@ -126,28 +102,22 @@ def build_form_values(kind: type[DecodingSpec], run: Run | None = None) -> dict[
 
 def parse_budget(text: str | None) -> float | None:
     """The seconds in the address of a page that reads figures at a budget; None for none. Raises BadInputError."""
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise BadInputError(f"budget is {text[:40]!r}: give a number of seconds, such as 5", "budget") from None
-    if not 0 < value < math.inf:
-        raise BadInputError(f"budget is {value:g}: give a number of seconds above 0", "budget")
-    return value
+    return _parse_number(text, "budget", "a number of seconds above 0, such as 5", sys.float_info.max) if text else None
 
 
 def parse_margin(text: str | None) -> float:
     """The margin as a share of the tasks, from points in the address of a page. Raises BadInputError."""
-    if not text:
-        return MARGIN
+    return _parse_number(text, "margin", "points above 0, at most 100, such as 5", 100) / 100 if text else MARGIN
+
+
+def _parse_number(text: str, name: str, wanted: str, maximum: float) -> float:
     try:
-        points = float(text)
+        value = float(text)
     except ValueError:
-        points = 0.0
-    if not 0 < points <= 100:
-        raise BadInputError(f"margin is {text[:40]!r}: give points above 0, at most 100, such as 5", "margin")
-    return points / 100
+        value = math.nan
+    if not 0 < value <= maximum:
+        raise BadInputError(f"{name} is {text[:40]!r}: give {wanted}", name)
+    return value
 
 
 def _sort_options(kind: type[DecodingSpec]) -> list[DeclaredOption]:

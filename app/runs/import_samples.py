@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import re
 import shlex
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field, ValidationError, create_model
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
@@ -28,26 +27,23 @@ from app.datasets import repository
 from app.datasets import service as datasets
 from app.runs import enqueue, hidden_runs
 from app.runs.configuration import get_unknown_options
-from app.runs.export_samples import FIELDS
+from app.runs.documents import FIELDS
 from app.runs.models import Run
 from app.runs.schemas import ImportSpec
-from app.samples.models import FINISH_REASONS, Sample
-from app.samples.transport import IMPORT, MAX_COUNT, MAX_LOGPROB, MAX_SECONDS, list_column_names
-from decoding.suggest import suggest_one_of
+from app.samples.models import Sample
+from app.samples.transport import IMPORT, Seconds, list_file_types
+from app.web.ui.form_errors import describe_fault
 from evaluation import exchange
 
 MAX_SAMPLES_OF_TASK = 10_000  # they are in memory together when they are judged
 LONGEST_NAME = 200
-_LENGTHS = {name: getattr(Sample.__table__.c[name].type, "length", None) for name in list_column_names(Sample, IMPORT)}
-LONGEST = {name: length for name, length in _LENGTHS.items() if length}
-"""Characters of a value, where its column has a limit."""
-SECONDS = ("queue_s", "first_token_s", "finished_s", "sandbox_s")
-BOUNDS = {
-    "seed": (0, 2**63 - 1),
-    "mean_logprob": (-MAX_LOGPROB, MAX_LOGPROB),
-    **dict.fromkeys(SECONDS, (0, MAX_SECONDS)),
+_FIELDS: dict[str, Any] = {
+    **{name: (kind | None, ...) for name, kind in list_file_types(Sample, IMPORT).items()},
+    **dict.fromkeys(("queue_s", "sandbox_s"), (Seconds | None, ...)),
+    "budget_s": (Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] | None, ...),
 }
-"""The least and the largest value of a number that is not a count."""
+StorableRecord = create_model("StorableRecord", **_FIELDS)
+"""What a sample of a file may hold."""
 
 
 def submit_import(
@@ -168,28 +164,12 @@ def _enqueue_imported_run(ctx: Context, run_id: uuid.UUID, handover: bool, sessi
 
 def _check_storable(record: exchange.SampleRecord, origin: str) -> None:
     """Raises BadInputError for a value that no sample can have or that a database column cannot hold."""
-    if fault := next(_find_faults(record), None):
-        raise BadInputError(f"{origin}, sample {record['index']} of {record['task_id']}, field {fault}", "file")
-
-
-def _find_faults(record: exchange.SampleRecord) -> Iterator[str]:
-    for field, value in record.items():
-        low, high = BOUNDS.get(field, (0, MAX_COUNT))
-        if isinstance(value, float) and not math.isfinite(value):
-            yield f"{field}: is {value}, give a number or null"
-        elif isinstance(value, int | float) and not low <= value <= high:
-            given = value if isinstance(value, float) else f"{value:.3g}" if abs(value) < 2**64 else "a huge number"
-            unit = " s" if field in SECONDS else ""
-            yield f"{field}: is {given}{unit}, give {low} to {high}"
-        elif isinstance(value, str) and len(value) > LONGEST.get(field, len(value)):
-            yield f"{field}: has {len(value)} characters, give at most {LONGEST[field]}"
-        elif isinstance(value, str) and re.search("[\ud800-\udfff]", value):
-            yield f"{field}: holds half a character (a lone surrogate), write valid Unicode"
-    reason, budget_s = record["finish_reason"], record["budget_s"]
-    if reason is not None and reason not in FINISH_REASONS:
-        yield f"finish_reason: is {reason!r}: {suggest_one_of(reason, FINISH_REASONS)}"
-    if budget_s is not None and not MIN_BUDGET_S <= budget_s <= MAX_BUDGET_S:
-        yield f"budget_s: is {budget_s}, give {MIN_BUDGET_S:g} to {MAX_BUDGET_S:g} seconds"
+    try:
+        StorableRecord.model_validate(record)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = f"{origin}, sample {record['index']} of {record['task_id']}, field {fault['loc'][0]}"
+        raise BadInputError(describe_fault(where, fault), "file") from None
 
 
 def _build_sample_columns(
@@ -203,6 +183,6 @@ def _build_sample_columns(
         "run_task_id": run_tasks[record["task_id"]],
         **{
             name: unknown.get(name) if record[name] is None else record[name]
-            for name in list_column_names(Sample, IMPORT)
+            for name in list_file_types(Sample, IMPORT)
         },
     }

@@ -1,21 +1,14 @@
-"""How charts and tables tell runs apart: a short label, and a colour that is the same on every chart."""
+"""The short labels by which charts and tables tell runs apart."""
 
 from __future__ import annotations
 
-import datetime as dt
-import uuid
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Subquery, func, select
-from sqlalchemy.orm import Session
-
-from app.core.states import LISTED_RUN_KINDS
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, get_options
 from app.runs.schemas import RunOptions
-from app.web.ui.charts.parts import SERIES
 from app.web.ui.display import shorten_model
 
 ROOM = 23  # characters of a label beside a curve
@@ -45,25 +38,14 @@ def format_setting(option: DeclaredOption, value: Any) -> str:
 
 def label_runs(runs: Sequence[Run]) -> list[str]:
     """A distinct label for each run, as `shorten_labels` makes them."""
-    return shorten_labels(
-        [run.name for run in runs], [list_setting_words(run) for run in runs], [r.created_at for r in runs]
-    )
+    return shorten_labels([run.name for run in runs], [list_setting_words(run) for run in runs])
 
 
-def drop_shared_words(names: Sequence[str]) -> list[str]:
-    """The names of runs in one table without what several share: the name of their study, and equal parts of all."""
-    studies = Counter(name.rpartition(": ")[0] for name in names)
-    short = [arm if studies[study] > 1 else name for name in names for study, _, arm in [name.rpartition(": ")]]
-    return _find_differing_parts(short if len(set(short)) == len(set(names)) else names)
-
-
-def shorten_labels(
-    names: Sequence[str], settings: Sequence[tuple[str, ...]], created: Sequence[dt.datetime]
-) -> list[str]:
+def shorten_labels(names: Sequence[str], settings: Sequence[tuple[str, ...]]) -> list[str]:
     """A label for each run: what of its name is not in all names (`model, drafter, n = 8`).
 
-    Runs whose labels begin alike get the settings in which they differ instead, then their seed, then their time, then
-    a number. `settings` are the `list_setting_words` of each run.
+    Runs whose labels begin alike get the settings in which they differ instead, then their seed, then a number.
+    `settings` are the `list_setting_words` of each run.
     """
     labels = _find_differing_parts(names)
     options = list(get_options(RunOptions))
@@ -83,23 +65,15 @@ def shorten_labels(
             for run in alike:
                 labels[run] = f"{settings[run][seed]}, {labels[run]}"
     for alike in _find_equal_labels(labels):
-        for run in alike:
-            labels[run] = f"{created[run]:%m-%d %H:%M:%S}, {names[run]}"
-    for alike in _find_equal_labels(labels):
         for number, run in enumerate(alike, 1):
-            labels[run] = f"{created[run]:%m-%d %H:%M:%S} ({number}), {names[run]}"
+            labels[run] = f"({number}) {labels[run]}"
     return labels
 
 
 def _find_differing_parts(names: Sequence[str]) -> list[str]:
     parts = [name.split(", ") for name in names]
     if len({len(words) for words in parts}) > 1:
-        room = min(map(len, parts)) - 1
-        shared = next((place for place in range(room) if len({words[place] for words in parts}) > 1), room)
-        return [
-            ", ".join(map(_format_name_part, words[shared:])) if shared else name
-            for words, name in zip(parts, names, strict=True)
-        ]
+        return list(names)
     kept = [place for place, words in enumerate(zip(*parts, strict=True)) if len(set(words)) > 1]
     short = [", ".join(_format_name_part(words[place]) for place in kept) for words in parts]
     return short if kept and len(set(short)) == len(names) else list(names)
@@ -117,31 +91,3 @@ def _find_equal_labels(labels: Sequence[str]) -> list[list[int]]:
     for run, label in enumerate(labels):
         groups[label[:ROOM]].append(run)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def number_runs() -> Subquery:
-    """The id and `number` of every listed run: its place among the runs of its dataset as they were created, from 0."""
-    number = func.row_number().over(partition_by=Run.dataset_id, order_by=Run.id) - 1
-    return select(Run.id, number.label("number")).where(Run.kind.in_(LISTED_RUN_KINDS)).subquery()
-
-
-def get_run_numbers(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
-    """The number of each of these runs, by id; runs that no list shows have 0."""
-    numbered = number_runs()
-    query = select(numbered.c.id, numbered.c.number).where(numbered.c.id.in_(run_ids))
-    return dict.fromkeys(run_ids, 0) | {row.id: row.number for row in session.execute(query)}
-
-
-def assign_series(numbers: Sequence[int]) -> list[int]:
-    """The series (`get_series_css`) of each line of a chart, from the number of its run.
-
-    The number gives the colour. Runs created one after the other have different colours, as the arms of a study do;
-    lines of one chart that share a colour differ in their dash.
-    """
-    lines: Counter[int] = Counter()
-    series = []
-    for number in numbers:
-        colour = number % SERIES
-        series.append(colour + SERIES * lines[colour])
-        lines[colour] += 1
-    return series

@@ -196,9 +196,7 @@ class RunTask(Leased, Base):
     prompt_sent: Mapped[str | None] = mapped_column(OutputText)
     prompt_version: Mapped[str | None] = mapped_column(String(40))
     n_prompt_tokens: Mapped[int | None] = define_exported_column(ARCHIVE, Count)
-    cached_tokens: Mapped[int | None] = define_exported_column(
-        ARCHIVE, Count, optional_in=ARCHIVE
-    )  # of these, from the prefix cache
+    cached_tokens: Mapped[int | None] = define_exported_column(ARCHIVE, Count)  # of these, from the prefix cache
     # Per token of the prompt, [text, log-probability, most likely tokens], the last as [text, log-probability] each.
     prompt_logprobs: Mapped[list[Any] | None] = mapped_column(Json, deferred=True)
     queue_s: Mapped[float | None] = define_exported_column(FILES, Seconds)  # the wait before the engine started it
@@ -213,9 +211,9 @@ class RunTask(Leased, Base):
     peak_memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     # CPU seconds there were while the task was decoded, and those that other programs and the hypervisor took. None
     # where they could not be read: app/jobs/work/machine_use.py.
-    capacity_s: Mapped[float | None] = define_exported_column(FILES, Seconds, optional_in=RUN_FILE)
-    others_cpu_s: Mapped[float | None] = define_exported_column(FILES, Seconds, optional_in=RUN_FILE)
-    steal_s: Mapped[float | None] = define_exported_column(FILES, Seconds, optional_in=RUN_FILE)
+    capacity_s: Mapped[float | None] = define_exported_column(FILES, Seconds)
+    others_cpu_s: Mapped[float | None] = define_exported_column(FILES, Seconds)
+    steal_s: Mapped[float | None] = define_exported_column(FILES, Seconds)
     load_average: Mapped[float | None] = define_exported_column(ARCHIVE, Seconds)
 
     run: Mapped[Run] = relationship(back_populates="tasks")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, case, func, null, select
 from sqlalchemy.orm import Session, joinedload, load_only
 
@@ -124,50 +123,37 @@ def pair_outcomes(n_runs: int, rows: Sequence[SampleRow], task_ids: Mapping[int,
     `task_ids` are by their position in the dataset. A task is graded if it is finished and each of its samples has a
     verdict other than a sandbox error. Left out are runs without a graded task and those without finish times.
     """
-    columns: Any = zip(*rows, strict=True) if rows else [()] * len(SampleRow._fields)
-    runs, positions, index, reasons, finished_s, logprob, verdicts, n_tokens, _ = columns
-    run_of_sample = np.array(runs, dtype=np.int64)
-    known_positions, task_of_sample = np.unique(np.array(positions, dtype=np.int64), return_inverse=True)
-    has_verdict = np.array([verdict not in (None, SANDBOX_ERROR) for verdict in verdicts], dtype=np.bool_)
-    graded = _build_graded_matrix((n_runs, len(known_positions)), run_of_sample, task_of_sample, has_verdict)
-    is_untimed = np.array([r in FINISHED_REASONS and s is None for r, s in zip(reasons, finished_s, strict=True)], bool)
-    untimed = np.isin(np.arange(n_runs), run_of_sample[is_untimed])
-    empty = ~np.asarray(graded.any(axis=1))
-    kept = ~empty & ~untimed
-    common = np.asarray(graded[kept].all(axis=0)) if kept.any() else np.zeros(len(known_positions), dtype=np.bool_)
-    used = np.flatnonzero(kept[run_of_sample] & common[task_of_sample])
+    seen, ungraded = ([set[int]() for _ in range(n_runs)] for _ in range(2))  # positions of tasks by run
+    untimed = set[int]()
+    for row in rows:
+        seen[row.run].add(row.task)
+        if row.verdict in (None, SANDBOX_ERROR):
+            ungraded[row.run].add(row.task)
+        if row.finish_reason in FINISHED_REASONS and row.finished_s is None:
+            untimed.add(row.run)
+    graded = [tasks - others for tasks, others in zip(seen, ungraded, strict=True)]
+    places = [place for place in range(n_runs) if graded[place] and place not in untimed]
+    common = sorted(set.intersection(*(graded[place] for place in places))) if places else []
+    # What is left out has no number, so the runs and tasks that remain are numbered from 0 again.
+    new_runs, new_tasks = ({old: new for new, old in enumerate(kept)} for kept in (places, common))
+    used = [row for row in rows if row.run in new_runs and row.task in new_tasks]
     outcomes = None
-    if common.any():
-        # What is left out has no number, so the runs and tasks that remain are numbered from 0 again.
-        new_run_index, new_task_index = np.cumsum(kept) - 1, np.cumsum(common) - 1
+    if common:
         samples = SampleColumns(
-            run=new_run_index[run_of_sample[used]],
-            task=new_task_index[task_of_sample[used]],
-            index=np.array(index, dtype=np.int64)[used],
-            finished_s=np.array(finished_s, dtype=np.float64)[used],  # None becomes NaN
-            mean_logprob=np.array(logprob, dtype=np.float64)[used],
-            passed=np.array([verdict == PASSED for verdict in verdicts], dtype=np.bool_)[used],
-            n_tokens=np.array(n_tokens, dtype=np.int64)[used],
+            run=np.array([new_runs[row.run] for row in used], dtype=np.int64),
+            task=np.array([new_tasks[row.task] for row in used], dtype=np.int64),
+            index=np.array([row.index for row in used], dtype=np.int64),
+            finished_s=np.array([row.finished_s for row in used], dtype=np.float64),  # None becomes NaN
+            mean_logprob=np.array([row.mean_logprob for row in used], dtype=np.float64),
+            passed=np.array([row.verdict == PASSED for row in used], dtype=np.bool_),
+            n_tokens=np.array([row.n_tokens for row in used], dtype=np.int64),
         )
-        outcomes = PairedOutcomes(int(kept.sum()), [task_ids[at] for at in known_positions[common].tolist()], samples)
+        outcomes = PairedOutcomes(len(places), [task_ids[position] for position in common], samples)
     return GradedRuns(
-        places=tuple(np.flatnonzero(kept).tolist()),
-        untimed=tuple(np.flatnonzero(untimed).tolist()),
-        empty=tuple(np.flatnonzero(empty).tolist()),
-        graded=tuple(graded[kept].sum(axis=1).tolist()),
-        samples=tuple(rows[i] for i in used.tolist()),
+        places=tuple(places),
+        untimed=tuple(sorted(untimed)),
+        empty=tuple(place for place in range(n_runs) if not graded[place]),
+        graded=tuple(len(graded[place]) for place in places),
+        samples=tuple(used),
         outcomes=outcomes,
     )
-
-
-def _build_graded_matrix(
-    shape: tuple[int, int],
-    run_of_sample: NDArray[np.int64],
-    task_of_sample: NDArray[np.int64],
-    has_verdict: NDArray[np.bool_],
-) -> NDArray[np.bool_]:
-    """bool [run, task]: whether the run has samples of the task, all with a verdict other than a sandbox error."""
-    has_samples, lacks_verdict = np.zeros((2, *shape), dtype=np.bool_)
-    has_samples[run_of_sample, task_of_sample] = True
-    lacks_verdict[run_of_sample[~has_verdict], task_of_sample[~has_verdict]] = True
-    return has_samples & ~lacks_verdict

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from flask import Blueprint, Response, redirect, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from app.annotations.pages import AnnotationPages, is_asking_for_archived
-from app.core.errors import BadInputError, BasslineError
+from app.core.errors import BadInputError
 from app.core.states import OPEN_RUN_STATES, RunState, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.language_models import service as models
-from app.runs import caveats, clock, configuration, failure_messages, presentation, repository, service
+from app.runs import caveats, clock, configuration, failures, presentation, repository, service
 from app.runs import figures as run_figures
 from app.runs.forms import (
     build_form_fields,
@@ -26,13 +26,11 @@ from app.runs.forms import (
     parse_budget,
     parse_form,
 )
-from app.runs.labels import assign_series, get_run_numbers
 from app.runs.models import Run, RunTask
 from app.runs.options import Fieldset
 from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import describe_run_status
-from app.runs.task_repository import find_untouched_runs
 from app.web.http.request_context import get_context, get_session, parse_id
 from app.web.http.security import require_scope
 from app.web.ui.display import pair_options
@@ -62,12 +60,10 @@ def show_runs() -> str:
     return render_template(
         "runs/index.html",
         runs=runs[:PAGE_SIZE],
-        waiting=find_untouched_runs(get_session(), runs),
         following=following,
         asked=asked,
         before=before,
         archived=archived,
-        any_archived=not runs and Run.has_archived(get_session()),
         kept={key: value or None for key, value in asked.items()} | {"archived": "1" if archived else None},
         labels=FILTERS,
         states=list(RunState),
@@ -94,7 +90,7 @@ def show(run_id: uuid.UUID) -> str:
         run=run,
         run_open=run.state in OPEN_RUN_STATES,
         progress=progress,
-        status=describe_run_status(get_session(), get_context().bus, run, progress),
+        status=describe_run_status(get_context().bus, run, progress),
         n_decoded=n_decoded,
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
@@ -136,19 +132,9 @@ def show_task(run_id: uuid.UUID, task_id: str) -> str:
         budget=budget,
         address=format_exact(budget) if asked else None,
         steps=presentation.list_steps(row),
-        walk=_find_neighbours(row, show, budget),
+        neighbours=_list_neighbours(row, show, budget),
         show=show,
     )
-
-
-@bp.get("/runs/<uuid:run_id>/samples/<int:index>/<path:task_id>", endpoint="sample_text")
-def send_sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
-    """A sample's whole raw text, or with `?part=program` its program, as plain text."""
-    sample = repository.get_sample(get_session(), run_id, task_id, index)
-    text = (sample.program or "") if request.args.get("part") == "program" else sample.raw
-    answer = Response(text.encode("utf-8", "replace"), content_type="text/plain; charset=utf-8")
-    answer.headers["X-Content-Type-Options"] = "nosniff"
-    return answer
 
 
 @bp.get("/runs/new", endpoint="new")
@@ -162,23 +148,11 @@ def show_form() -> str:
     return _render_form(values, {})
 
 
-def _check(spec: RunSpec) -> None:
-    # Permission is checked before existence: otherwise the error would reveal which files exist.
-    service.require_allowed_models(get_context(), spec.target, spec.drafter)
-    service.resolve_tasks(get_context(), spec)
-
-
 @bp.post("/runs/new")
 @require_scope(Scope.SUBMIT)
 def create() -> AnyResponse | tuple[str, int]:
-    """Submits the run and shows it; with the button of the estimate shows how long it may take.
-
-    An invalid form is shown again with its values and errors.
-    """
-    if "preview" in request.form:
-        return _render_form(dict(request.form), {}), 200
-    valid = {"target": models.list_models()[0].ref}
-    spec, errors = parse_form(RunSpec, request.form, LABELS, valid, _check)
+    """Submits the run and shows it; an invalid form is shown again with its values and errors."""
+    spec, errors = parse_form(RunSpec, request.form, LABELS)
     if spec is not None:
         try:
             return redirect(url_for("runs.show", run_id=service.submit(get_context(), spec)), 303)
@@ -209,13 +183,11 @@ def _build_tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str,
     if tab == "tasks":
         return _build_tasks_tab(repository.load_measured_tasks(get_session(), run.id), budget)
     if tab == "failures":
-        return {"causes": failure_messages.find_causes(get_session(), run.id), "max_shown": failure_messages.MAX_SHOWN}
+        return {"causes": failures.find_causes(get_session(), run.id), "max_shown": failures.MAX_SHOWN}
     if tab == "timing":
         tasks = repository.load_tasks(get_session(), run.id)
-        tables = clock.build_clock_tables(tasks, run.calibrations)
         return {
             "timing": presentation.build_timing(run, tasks, figures),
-            "clock": tables,
             "lost_share": clock.compute_lost_share,
         }
     api = f"/api/v1/runs/{run.id}"
@@ -233,11 +205,10 @@ def _build_curve_tab(run: Run, figures: Figures, budget: float) -> dict[str, Any
     else:
         curve = run_figures.compute_curve(run, repository.load_measured_tasks(get_session(), run.id))
     n_tasks = figures.tasks
-    number = get_run_numbers(get_session(), [run.id])[run.id]
     note = f"Over {format_count(n_tasks, 'graded task')}; the band is Wilson's 95 % interval of Pass@First."
     return {
         "scores": presentation.build_scores(curve, figures, budget),
-        "chart": presentation.draw_curve(curve, n_tasks, budget, assign_series([number])[0]) if curve.budgets else None,
+        "chart": presentation.draw_curve(curve, n_tasks, budget) if curve.budgets else None,
         "chart_note": note,
     }
 
@@ -266,16 +237,14 @@ def _parse_page_number(n_rows: int) -> int:
     return min(max(int(asked), 1), max(1, math.ceil(n_rows / TASKS_OF_PAGE))) if asked.isdecimal() else 1
 
 
-def _find_neighbours(row: RunTask, show: str, budget: float) -> presentation.TaskNeighbours:
-    """The neighbours among the tasks of the filter `show`, or among all if it leaves this one out."""
-    task_id = row.task.task_id
+def _list_neighbours(row: RunTask, show: str, budget: float) -> tuple[str, Sequence[str]]:
+    """(label, task ids) of the filter `show` among whose tasks this one is; ("", all) if it leaves this one out."""
     if show in presentation.TASK_FILTERS and show != "all":
-        lines = presentation.group_task_lines(
-            presentation.build_task_lines(repository.load_measured_tasks(get_session(), row.run_id), budget)
-        )[show]
-        if task_id in (ids := [line.row.task.task_id for line in lines]):
-            return presentation.find_neighbours(ids, task_id, presentation.TASK_FILTERS[show])
-    return presentation.find_neighbours(repository.list_task_ids(get_session(), row.run_id), task_id)
+        tasks = repository.load_measured_tasks(get_session(), row.run_id)
+        lines = presentation.group_task_lines(presentation.build_task_lines(tasks, budget))[show]
+        if row.task.task_id in (ids := [line.row.task.task_id for line in lines]):
+            return presentation.TASK_FILTERS[show], ids
+    return "", repository.list_task_ids(get_session(), row.run_id)
 
 
 def _render_form(values: dict[str, str], errors: dict[str, str]) -> str:
@@ -288,22 +257,7 @@ def _render_form(values: dict[str, str], errors: dict[str, str]) -> str:
         basic=[field for field in fields if not field.advanced],
         advanced={part: [one for one in fields if one.advanced and one.fieldset is part] for part in Fieldset},
         advanced_used=any(one.name in errors for one in fields if one.advanced) or "like" in request.args,
-        longest=_estimate_longest(values),
     )
-
-
-def _estimate_longest(values: Mapping[str, str]) -> tuple[int, float] | None:
-    """(tasks, seconds of their decoding at most) of the run that the form describes; None while it describes none."""
-    typed = {name: text for name, text in values.items() if text}  # a box that is not checked is not sent
-    spec, _ = parse_form(RunSpec, typed, LABELS, {}, lambda _: None)
-    if spec is None:
-        return None
-    try:
-        service.require_allowed_models(get_context(), spec.target, spec.drafter)  # first, as in _check
-        _, tasks = service.resolve_tasks(get_context(), spec)
-    except BasslineError:
-        return None
-    return len(tasks), len(tasks) * spec.budget_s
 
 
 def _list_dataset_names() -> list[str]:

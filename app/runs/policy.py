@@ -125,11 +125,6 @@ def find_policy(session: Session, run_id: uuid.UUID) -> Policy:
     return get_policy(session.execute(select(Run.policy).where(Run.id == run_id)).scalar_one())
 
 
-def belongs_to_policy(policy: Policy) -> ColumnElement[bool]:
-    """Whether a run has the policy, as a condition over Run."""
-    return Run.policy == policy.name
-
-
 def is_interactive() -> ColumnElement[bool]:
     """Whether a user waits for a run, as a condition over Run."""
     return Run.policy.in_([policy.name for policy in list_policies() if policy.interactive])
@@ -137,7 +132,7 @@ def is_interactive() -> ColumnElement[bool]:
 
 def build_waiting_condition(queue: str) -> ColumnElement[bool]:
     """`build_waiting_condition` of the policy of each run."""
-    return or_(*(and_(belongs_to_policy(policy), policy.build_waiting_condition(queue)) for policy in list_policies()))
+    return or_(*(and_(Run.policy == policy.name, policy.build_waiting_condition(queue)) for policy in list_policies()))
 
 
 QUEUES = {WorkStep.DECODE: queues.GPU_BATCH, WorkStep.GRADE: queues.EXEC}
@@ -152,7 +147,7 @@ class EvaluationPolicy(Policy):
 
     def list_pending_work(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
         """Returns every running evaluation that is not pinned to a process and has a job that waits for the step."""
-        query = select(Run).where(belongs_to_policy(self), has_unpinned_work(step)).options(*map(defer, LONG_COLUMNS))
+        query = select(Run).where(Run.policy == self.name, has_unpinned_work(step)).options(*map(defer, LONG_COLUMNS))
         runs = session.scalars(query).all()
         in_progress = count_jobs_in_progress(session, step) if runs else {}
         return [PendingWork(run.id, run, in_progress.get(run.id, 0)) for run in runs]

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from app.core.states import PASSED
-from app.runs.figures import get_finish_time, is_finished
+from app.runs.figures import is_finished
 from app.runs.models import Run, RunTask
 from app.runs.results import Figures
 from app.samples.models import Sample
@@ -130,12 +130,6 @@ def is_finished_within(sample: Sample, budget_s: float = math.inf) -> bool:
     return is_finished(sample) and (sample.finished_s is None or sample.finished_s <= budget_s)
 
 
-def get_finish_time_within(sample: Sample, budget_s: float = math.inf) -> float | None:
-    """When the sample finished; None if that was not within its run's budget and `budget_s` seconds."""
-    end = get_finish_time(sample)
-    return end if end is not None and end <= budget_s else None
-
-
 def choose_sample(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
     """The finished sample that Pass@First counts; None if none finished."""
     finished = [sample for sample in samples if is_finished_within(sample, budget_s)]
@@ -150,11 +144,11 @@ def build_squares(
     ordered = sorted(samples, key=lambda s: (not is_finished_within(s, budget_s), s.finished_s or 0.0, s.index))
     squares = []
     for sample in ordered[:max_squares]:
-        end = get_finish_time_within(sample, budget_s)
-        sign = choose_verdict_sign(sample.verdict, finished=is_finished_within(sample, budget_s))
+        is_in_time = is_finished_within(sample, budget_s)
+        sign = choose_verdict_sign(sample.verdict, finished=is_in_time)
         label = f"sample {sample.index}: {sign.name}"
-        if end is not None:
-            label += f" at {format_seconds(end)}"
+        if is_in_time and sample.finished_s is not None:
+            label += f" at {format_seconds(sample.finished_s)}"
         squares.append(SampleSquare(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
     return squares
 
@@ -208,57 +202,26 @@ def group_task_lines(lines: Sequence[TaskLine]) -> dict[str, list[TaskLine]]:
     }
 
 
-@dataclass(frozen=True)
-class TaskNeighbours:
-    """The place of a task among the tasks that a filter of the Tasks tab shows, with its neighbours' ids."""
-
-    label: str
-    place: int  # from 1
-    total: int
-    before: str | None
-    after: str | None
-
-
-def find_neighbours(task_ids: Sequence[str], task_id: str, label: str = "") -> TaskNeighbours:
-    """The task's place among these, and its neighbours."""
-    at = task_ids.index(task_id)
-    before, after = task_ids[at - 1] if at else None, task_ids[at + 1] if at + 1 < len(task_ids) else None
-    return TaskNeighbours(label, at + 1, len(task_ids), before, after)
-
-
 def build_scores(curve: metrics.Curve, figures: Figures, budget: float) -> list[Score]:
     """The cards of the Curve tab: shares at `budget` seconds with Wilson's interval, then the speed of the run."""
     return [*_build_pass_scores(curve, figures, budget), *_build_speed_scores(figures)]
 
 
 def _build_pass_scores(curve: metrics.Curve, figures: Figures, budget: float) -> list[Score]:
-    """The shares of tasks that pass: at `budget`, or at any time for samples that have no finish times."""
+    """The shares of tasks that pass at `budget`, or pass@1 of samples that have no finish times."""
     n_tasks = figures.tasks
-    unbudgeted = {
-        "Chosen sample passes": figures.pass_first_unbudgeted,
-        "Any sample passes": figures.pass_all_unbudgeted,
-    }
-    scores = [
-        _build_share_score(label, share, n_tasks, ", whenever it finished")
-        for label, share in unbudgeted.items()
-        if share is not None
-    ]
-    if curve.budgets and figures.pass_first is not None:
-        first, every = curve.get_shares_at(budget)
-        at_budget = f" at {format_exact_seconds(budget)}"
-        loss = format_unsigned_points(every - first, n_tasks)
-        scores += [
-            _build_share_score("Pass@First", first, n_tasks, at_budget),
-            _build_share_score("Pass@All", every, n_tasks, at_budget),
-            Score("Ranking loss", loss, "points", "Pass@All minus Pass@First"),
-        ]
-    return scores
-
-
-def _build_share_score(label: str, share: float, n_tasks: int, when: str) -> Score:
-    interval = format_interval(compute_wilson_interval(round(share * n_tasks), n_tasks), n_tasks)
-    note = f"95 % interval {interval} %, {format_count(n_tasks, 'task')}{when}"
-    return Score(label, format_share(share, n_tasks), "%", note)
+    if not curve.budgets or figures.pass_first is None:
+        pass_at_1 = figures.pass_at_1
+        note = f"{format_count(n_tasks, 'task')}, whenever the samples finished"
+        return [] if pass_at_1 is None else [Score("pass@1", format_share(pass_at_1, n_tasks), "%", note)]
+    first, every = curve.get_shares_at(budget)
+    scores = []
+    for label, share in (("Pass@First", first), ("Pass@All", every)):
+        interval = format_interval(compute_wilson_interval(round(share * n_tasks), n_tasks), n_tasks)
+        note = f"95 % interval {interval} %, {format_count(n_tasks, 'task')} at {format_exact_seconds(budget)}"
+        scores.append(Score(label, format_share(share, n_tasks), "%", note))
+    loss = format_unsigned_points(every - first, n_tasks)
+    return [*scores, Score("Ranking loss", loss, "points", "Pass@All minus Pass@First")]
 
 
 def _build_speed_scores(figures: Figures) -> list[Score]:
@@ -312,15 +275,15 @@ def _build_timing_scores(run: Run, decoded: Sequence[RunTask], figures: Figures)
     return scores
 
 
-def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -> Chart:
-    """Pass@First with its interval, and Pass@All, in the colour of the run, with a cursor at `budget` seconds."""
+def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float) -> Chart:
+    """Pass@First with its interval, and Pass@All, with a cursor at `budget` seconds."""
     budgets, firsts = [0.0, *curve.budgets], [0.0, *curve.pass_first]  # before the first right answer it is 0 of n
     bounds = [compute_wilson_interval(round(share * n_tasks), n_tasks) for share in firsts]
     low, high = zip(*bounds, strict=True)
     return draw_pass_curves(
         [
-            ChartCurve("Pass@First", budgets, firsts, series, low=low, high=high),
-            ChartCurve("Pass@All", curve.budgets, curve.pass_all, series, "all"),
+            ChartCurve("Pass@First", budgets, firsts, low=low, high=high),
+            ChartCurve("Pass@All", curve.budgets, curve.pass_all, kind="all"),
         ],
         "Pass@First and Pass@All against the budget",
         n_tasks,

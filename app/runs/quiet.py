@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from app.runs.clock import MAX_LOST_SHARE
+from app.runs.models import Run
 from app.web.ui.units import format_percent, format_seconds
 
 QUIET_LIMIT_S = 600.0
@@ -34,14 +35,6 @@ class QuietWait:
         return asdict(self)
 
 
-class RunWithQuietWait(Protocol):
-    """A run, or its columns."""
-
-    @property
-    def quiet(self) -> dict[str, Any] | None:
-        """A QuietWait as JSON."""
-
-
 def build_quiet_wait(limit_s: float | None) -> dict[str, Any] | None:
     """The column of a new or resumed run that waits at most so long; None for one that does not wait."""
     return None if limit_s is None else QuietWait(limit_s).to_json()
@@ -52,12 +45,12 @@ def parse_quiet_wait(column: Mapping[str, Any] | None) -> QuietWait | None:
     return None if column is None else QuietWait(**column)
 
 
-def find_quiet_limit(runs: Iterable[RunWithQuietWait]) -> float | None:
+def find_quiet_limit(runs: Iterable[Run]) -> float | None:
     """How long runs that share their wait do so at most; None where none of them waits."""
     return next((wait.limit_s for run in runs if (wait := parse_quiet_wait(run.quiet)) is not None), None)
 
 
-def describe_quiet_wait(runs: Iterable[RunWithQuietWait]) -> str | None:
+def describe_quiet_wait(runs: Iterable[Run]) -> str | None:
     """Why the run, or the study with these runs, waits now and for how long at most; None where it does not wait."""
     waits = [wait for run in runs if (wait := parse_quiet_wait(run.quiet)) is not None]
     now = next((wait for wait in waits if wait.lost is not None), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, cast
 from sqlalchemy import Select, func, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, raiseload, selectinload, undefer
 
+from app.core.db.database import Database
 from app.core.db.references import find_id
 from app.core.db.types import get_utc_time
-from app.core.errors import NotFoundError
+from app.core.errors import ConflictError, NotFoundError
 from app.core.states import (
     DECODED_TASK_STATES,
     LISTED_RUN_KINDS,
@@ -29,6 +30,8 @@ from app.runs.models import HIDDEN_RUN_ERRORS, Run, RunTask
 from app.samples.models import Sample, has_failed
 
 ROWS_AT_ONCE = 10_000
+BATCH_TASKS = 10
+"""Tasks read at a time: a task may have a hundred samples, and each of them some kilobytes of text."""
 ENOUGH_TASKS = 3
 """Decoded tasks from which the time left is estimated."""
 _FIGURE_COLUMNS = (
@@ -87,8 +90,6 @@ class RunProgress:
     decode_s: float
     elapsed_s: float | None
     time_limit_s: float | None
-    overruns: int  # tasks that came back past their budget
-    overrun_max_s: float  # the worst of them, in seconds
 
     @property
     def decoded(self) -> int:
@@ -126,11 +127,6 @@ class RunProgress:
         """Tokens generated per second of decoding; None before the first task."""
         return self.tokens / self.decode_s if self.decode_s > 0 else None
 
-    @property
-    def samples_per_minute(self) -> float | None:
-        """Samples decoded per minute since the run began; None before the first."""
-        return 60 * self.samples / self.elapsed_s if self.samples and self.elapsed_s else None
-
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
@@ -145,11 +141,6 @@ class RunFilter:
     dataset: str | None = None
     name: str | None = None
     archived: bool = False
-
-    @property
-    def narrows(self) -> bool:
-        """Whether it leaves out runs that lists show by default."""
-        return any((self.states, self.target, self.dataset, self.name))
 
     def apply(self, query: Select[Run]) -> Select[Run]:
         """The query with these conditions."""
@@ -250,6 +241,46 @@ def load_tasks(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     ).all()
 
 
+def load_tasks_with_logprobs(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
+    """All tasks of the run in dataset order, with their samples, log-probabilities and ends of tokens."""
+    columns = (Sample.logprobs, Sample.ends, Sample.top_logprobs)
+    samples = selectinload(RunTask.samples).options(*map(undefer, columns))
+    query = select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position)
+    return session.scalars(query.options(samples, undefer(RunTask.prompt_logprobs))).all()
+
+
+def iterate_tasks(database: Database, run_id: uuid.UUID) -> Iterator[RunTask]:
+    """All tasks of the run in dataset order with their samples and task id, for a reader that keeps none of them.
+
+    Each batch has a session of its own, so that a slow reader holds no connection and what was read is freed. Raises
+    ConflictError if the run is deleted meanwhile: what was written so far would look complete.
+    """
+    query = (
+        select(RunTask)
+        .where(RunTask.run_id == run_id)
+        .order_by(RunTask.position)
+        .limit(BATCH_TASKS)
+        .options(selectinload(RunTask.samples), joinedload(RunTask.task, innerjoin=True).load_only(Task.task_id))
+    )
+    last = -1
+    while True:
+        with database.read() as session:
+            batch = session.scalars(query.where(RunTask.position > last)).all()
+            # After the batch was read: a deletion hides the run before it deletes samples.
+            if session.scalar(select(Run.id).where(Run.id == run_id, Run.is_shown())) is None:
+                raise ConflictError("the run was deleted while it was exported")
+        if not batch:
+            return
+        yield from batch
+        last = batch[-1].position
+
+
+def has_task_left_queue(session: Session, run_id: uuid.UUID) -> bool:
+    """Whether a task of the run has left the queue."""
+    taken = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state != TaskState.QUEUED).limit(1)
+    return session.scalar(taken) is not None
+
+
 def count_decoded_tasks_and_failed_samples(session: Session, run_id: uuid.UUID) -> tuple[int, int]:
     """(tasks that have samples, samples that did not pass: judged otherwise, or not finished) of a run."""
     some = select(Sample.id).where(Sample.run_task_id == RunTask.id).exists()
@@ -301,14 +332,6 @@ def load_task_with_samples(session: Session, run_id: uuid.UUID, task_id: str) ->
     return row
 
 
-def get_sample(session: Session, run_id: uuid.UUID, task_id: str, index: int) -> Sample:
-    """One sample of a task. Raises NotFoundError."""
-    for row in load_task_with_samples(session, run_id, task_id).samples:
-        if row.index == index:
-            return row
-    raise NotFoundError(f"task {task_id!r} of run {run_id} has no sample {index}")
-
-
 def compute_progress(session: Session, run: Run) -> RunProgress:
     """Counts of the run's tasks and samples, and an estimate of the seconds left."""
     by_state = dict(
@@ -326,7 +349,6 @@ def compute_progress(session: Session, run: Run) -> RunProgress:
         select(RunTask.queued_at, RunTask.queue_s, RunTask.wall_s).where(RunTask.run_id == run.id)
     ).all()
     decode_s = sum_decoding_s(walls, together=run.throughput)
-    overruns = [wall_s - run.budget_s for _, _, wall_s in walls if wall_s is not None and wall_s > run.budget_s]
     elapsed_s = ((run.finished_at or get_utc_time()) - run.started_at).total_seconds() if run.started_at else None
     return RunProgress(
         state=run.state,
@@ -338,6 +360,4 @@ def compute_progress(session: Session, run: Run) -> RunProgress:
         decode_s=decode_s,
         elapsed_s=elapsed_s,
         time_limit_s=run.time_limit_s,
-        overruns=len(overruns),
-        overrun_max_s=max(overruns, default=0.0),
     )

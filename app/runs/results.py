@@ -14,12 +14,11 @@ from app.core.db.types import Json
 class Figures(BaseModel):
     """The figures of a run (docs/metrics.md); empty until it has ended once.
 
-    None is a value that cannot be measured, such as Pass@First without tests, or that was not yet computed by the
-    version in which the run ended. Shares are over `tasks`, at `budget_s` seconds, with the
-    sample chosen by `selector`.
+    None is a value that cannot be measured, such as Pass@First without tests. Shares are over `tasks`, at `budget_s`
+    seconds, with the sample chosen by `selector`.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     tasks: int = Field(0, description="tasks that were graded, or decoded in a run without tests")
     tasks_selected: int = Field(0, description="tasks asked for, after exclusion")
@@ -41,13 +40,6 @@ class Figures(BaseModel):
     ranking_loss: float | None = Field(None, description="Pass@All minus Pass@First")
     pass_at_1: float | None = Field(None, description="the unbiased estimate, without a budget")
     in_guest_tasks: int | None = Field(None, description="tasks with verdicts that a program could have forged")
-    pass_first_unbudgeted: float | None = Field(
-        None,
-        description="share of tasks whose chosen sample passes, whenever it finished; only where no times are known",
-    )
-    pass_all_unbudgeted: float | None = Field(
-        None, description="share of tasks with a passing sample, at any time; only where no times are known"
-    )
     in_guest_samples: int | None = Field(None, description="samples whose verdict could be forged (trust: in-guest)")
     in_guest_passed: int | None = Field(None, description="in_guest_samples that passed")
     pass_first_proxy: float | None = Field(None, description="Pass@First with in_guest_passed as failed")
@@ -102,5 +94,5 @@ class FiguresColumn(TypeDecorator[Figures]):
         return None if value is None else value.model_dump(mode="json", exclude_unset=True)
 
     def process_result_value(self, value: dict[str, Any] | None, dialect: Dialect) -> Figures | None:
-        """Figures that an older version wrote lack what it did not know."""
+        """The figures, without those that were not set."""
         return None if value is None else Figures(**value)

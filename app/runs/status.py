@@ -1,10 +1,8 @@
-"""The state of a run in words: waiting in line, loading its model, or running."""
+"""The state of a run in words: waiting, loading its model, or running."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from sqlalchemy.orm import Session
 
 from app.core.events import event_types
 from app.core.events.bus import BEFORE_FIRST, EventBus
@@ -12,8 +10,6 @@ from app.core.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, RunState
 from app.runs.models import Run
 from app.runs.quiet import describe_quiet_wait
 from app.runs.repository import RunProgress
-from app.runs.task_repository import count_earlier_open_runs
-from app.web.ui.units import format_ordinal
 
 
 @dataclass(frozen=True)
@@ -25,7 +21,7 @@ class RunStatus:
     note: str = ""
 
 
-def describe_run_status(session: Session, bus: EventBus, run: Run, progress: RunProgress) -> RunStatus:
+def describe_run_status(bus: EventBus, run: Run, progress: RunProgress) -> RunStatus:
     """The current state of the run.
 
     A worker takes a task before it loads the model, which may take a minute; tokens come once it is loaded.
@@ -38,11 +34,5 @@ def describe_run_status(session: Session, bus: EventBus, run: Run, progress: Run
     if events and events[-1].type == event_types.LOADING:
         return RunStatus("running", "loading model", str(events[-1].data["message"]))
     if any(count for state, count in progress.by_state.items() if state not in UNTOUCHED_TASK_STATES):
-        if any(event.type == event_types.TOKENS for event in events):
-            return RunStatus(run.state, run.state)
-        return RunStatus("running", "starting", "A worker has taken the first task and prepares the model.")
-    ahead = count_earlier_open_runs(session, run)
-    if ahead:
-        earlier = "1 earlier run has" if ahead == 1 else f"{ahead} earlier runs have"
-        return RunStatus("queued", f"waiting in line ({format_ordinal(ahead + 1)})", f"{earlier} not ended.")
+        return RunStatus(run.state, run.state)
     return RunStatus("queued", "queued" if run.state is RunState.QUEUED else "waiting")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Callable, Sequence
 
@@ -28,10 +27,6 @@ RunOutcome = tuple[RunState, str | None, Failure | None]
 """(state, error, failure) of a run that has ended."""
 # A job before its first attempt.
 _FRESH = {"attempt": 0, "error": None, "failure": None, "started_at": None, "finished_at": None}
-
-
-class _TasksChangedError(Exception):
-    """A task changed while the figures were computed, so they are computed again."""
 
 
 def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
@@ -172,13 +167,14 @@ def _end(
                 return False
             counts = _count_tasks_by_state(session, run_id)
             measurement = figures.compute_measurement(session, get_run(session, run_id))
-        with contextlib.suppress(_TasksChangedError), ctx.database.session() as session:
+        with ctx.database.session() as session:
             if not _claim_end(session, run_id, conditions):
                 return False
             run = get_run(session, run_id)
             if _count_tasks_by_state(session, run_id) != counts:
                 if attempt < MAX_TRIES - 1:
-                    raise _TasksChangedError
+                    session.rollback()  # no state changes, and the figures are computed again
+                    continue
                 measurement = figures.compute_measurement(session, run)
             run.state, run.error, run.failure = decide(session, run)
             figures.store_measurement(session, run, measurement)

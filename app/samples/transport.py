@@ -31,7 +31,6 @@ class ColumnTransport(enum.Flag):
     RUN_FILE = enum.auto()  # `runs export --format run`
 
 
-NOWHERE = ColumnTransport(0)
 REST, EXPORT, IMPORT, ARCHIVE, RUN_FILE = ColumnTransport
 FILES = ARCHIVE | RUN_FILE
 """Formats that become rows again: they have the names of the columns, and their values are checked."""
@@ -43,7 +42,6 @@ class ExportedColumn:
 
     formats: ColumnTransport
     file_type: Any  # the type of its value in a file, with bounds that keep out damage
-    optional_in: ColumnTransport  # files of these formats may lack it: it is younger than they are
     alias: str | None  # its name outside of FILES, if that is another one
     description: str | None
 
@@ -52,20 +50,14 @@ def define_exported_column(
     formats: ColumnTransport,
     file_type: Any,
     *column: Any,
-    optional_in: ColumnTransport = NOWHERE,
     alias: str | None = None,
     description: str | None = None,
     **options: Any,
 ) -> MappedColumn[Any]:
     """`mapped_column(*column, **options)` for a column that leaves the database."""
     return mapped_column(
-        *column, **options, info={ExportedColumn: ExportedColumn(formats, file_type, optional_in, alias, description)}
+        *column, **options, info={ExportedColumn: ExportedColumn(formats, file_type, alias, description)}
     )
-
-
-def list_column_names(table: type[DeclarativeBase], form: ColumnTransport) -> tuple[str, ...]:
-    """The columns of the table that the format has, in the order of their declaration."""
-    return tuple(column.key for column, _ in _iterate_columns(table, form))
 
 
 def list_column_types(table: type[DeclarativeBase], form: ColumnTransport) -> dict[str, type]:
@@ -74,6 +66,11 @@ def list_column_types(table: type[DeclarativeBase], form: ColumnTransport) -> di
         column.info[ExportedColumn].alias or column.key: _get_column_type(column)
         for column, _ in _iterate_columns(table, form)
     }
+
+
+def list_file_types(table: type[DeclarativeBase], form: ColumnTransport) -> dict[str, Any]:
+    """The columns that the format has, in the order of their declaration, each with the type of its value in a file."""
+    return {column.key: sent.file_type for column, sent in _iterate_columns(table, form)}
 
 
 def add_columns(table: type[DeclarativeBase], form: ColumnTransport) -> Callable[[type[M]], type[M]]:
@@ -102,8 +99,7 @@ def _iterate_fields(table: type[DeclarativeBase], form: ColumnTransport) -> Iter
     for column, sent in _iterate_columns(table, form):
         name = column.key if form in FILES else sent.alias or column.key
         kind = sent.file_type if form in FILES else _get_column_type(column)
-        default = ... if form not in sent.optional_in else getattr(column.default, "arg", None)
-        yield name, kind | None if column.nullable else kind, Field(default, description=sent.description)
+        yield name, kind | None if column.nullable else kind, Field(description=sent.description)
 
 
 def _iterate_columns(

@@ -23,7 +23,7 @@ from app.runs.configuration import get_arm_options
 from app.runs.figures import get_finish_time
 from app.runs.models import Calibration, RunTask
 from app.runs.provenance import Provenance
-from app.runs.task_repository import iterate_tasks
+from app.runs.repository import iterate_tasks
 from app.samples.models import Sample
 from app.samples.transport import ARCHIVE, Count, Seed, Time, add_columns
 from app.studies.documents import format_devices

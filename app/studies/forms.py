@@ -70,7 +70,7 @@ def get_initial_values() -> MultiDict[str, str]:
 def parse_study_form(ctx: Context, values: MultiDict[str, str]) -> ParsedStudyForm:
     """The study that the form describes, checked as far as that goes without running anything."""
     given = {name: values[name] for name in SHARED_OPTIONS if values.get(name, "").strip()}
-    shared, errors = parse_form(RunSpec, {"target": "any", **given}, LABELS, {}, lambda _: None)
+    shared, errors = parse_form(RunSpec, {"target": "any", **given}, LABELS)
     arms = Grid((), ())
     try:
         arms = _build_arms(values)

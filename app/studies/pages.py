@@ -15,9 +15,9 @@ from app.core.states import OPEN_RUN_STATES, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.language_models.service import list_drafters_without_model
-from app.runs.failed_samples import count_failed_samples
+from app.runs.failures import count_failed_samples
 from app.runs.forms import parse_budget, parse_margin
-from app.runs.labels import assign_series, get_run_numbers, list_setting_words, shorten_labels
+from app.runs.labels import list_setting_words, shorten_labels
 from app.runs.quiet import QUIET_LIMIT_S
 from app.studies import audit, documents, forms, report, repository, service
 from app.studies.analysis import AnalysisCache, StudyAnalysis
@@ -39,19 +39,17 @@ from evaluation.studies.analysis import Analysis
 def shorten_arm_names(study: Study) -> dict[str, str]:
     """The label of each arm, by its name."""
     names = [arm.name for arm in study.arms]
-    labels = shorten_labels(
-        names, [list_setting_words(run) for run in study.runs], [run.created_at for run in study.runs]
-    )
-    return dict(zip(names, labels, strict=True))
+    return dict(zip(names, shorten_labels(names, list(map(list_setting_words, study.runs))), strict=True))
 
 
-def draw_arms(study: Study, statistics: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> Chart:
-    """The curves of the arms; an arm has the colour of its run (app/runs/labels.py)."""
+def draw_arms(study: Study, statistics: Analysis, budget: float) -> Chart:
+    """The curves of the arms."""
     labels = shorten_arm_names(study)
-    colours = assign_series([numbers[arm.run_id] for arm in study.arms])
-    colour_of = {arm.name: colour for arm, colour in zip(study.arms, colours, strict=True)}
-    keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
-    lines = [LineCurve(keys[one.arm], "", labels[one.arm], colour_of[one.arm], one.curve) for one in statistics.curves]
+    positions = {arm.name: arm.position for arm in study.arms}
+    lines = [
+        LineCurve(f"arm-{positions[one.arm]}", "", labels[one.arm], positions[one.arm], one.curve)
+        for one in statistics.curves
+    ]
     return draw_comparison(lines, choose_figure(lines), len(statistics.tasks_common), budget)
 
 
@@ -76,7 +74,6 @@ def index() -> str:
         following=following,
         reference=has_unloaded_reference(get_context()),
         archived=archived,
-        any_archived=not studies and Study.has_archived(get_session()),
     )
 
 
@@ -92,7 +89,6 @@ def show(study_id: uuid.UUID) -> str:
     tab = next((tab for tab in tabs if tab == request.args.get("tab")), next(iter(tabs)))
     budget, margin, error = _parse_choices(study, statistics)
     document = documents.build_document(study, analysis, progress, budget, margin)
-    numbers = get_run_numbers(get_session(), [arm.run_id for arm in study.arms])
     return render_template(
         f"studies/{tab}.html",
         study=study,
@@ -113,7 +109,7 @@ def show(study_id: uuid.UUID) -> str:
         if statistics and document.at_budget
         else [],
         verdict=format_verdict,
-        chart=draw_arms(study, statistics, budget, numbers) if statistics and tab == "answer" else None,
+        chart=draw_arms(study, statistics, budget) if statistics and tab == "answer" else None,
         downloads=_list_downloads(study),
         few=MAX_EXPANDED_ARMS,
         tab=tab,

@@ -48,7 +48,7 @@ def list_facts(document: StudyDocument) -> list[tuple[str, str]]:
         rows.append(("Turns", f"every {study.block_tasks} tasks, because the engines could not be loaded together"))
     if study.command:
         rows.append((COMMAND, study.command))
-    rows += annotation.list_annotations(study)
+    rows += annotation.list_annotations(study.note, archived=study.archived)
     return rows
 
 

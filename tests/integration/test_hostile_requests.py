@@ -16,8 +16,8 @@ from app.core.states import Scope
 from app.jobs.work.decode import decode_task
 from app.openai import service
 from app.openai.schemas import ChatRequest, CompletionRequest
+from app.runs.repository import load_tasks_with_logprobs
 from app.runs.schemas import RunSpec
-from app.runs.task_repository import load_tasks_with_logprobs
 from app.samples.models import Sample
 from app.site.factory import create_app
 from app.web.http import disconnect

@@ -16,7 +16,6 @@ from pygments.token import STANDARD_TYPES
 
 from app.samples.origins import Piece
 from app.web.ui import units
-from app.web.ui.charts.parts import get_series_css
 from app.web.ui.units import format_count
 from evaluation.datasets import PYTHON
 from evaluation.verdicts import FAILURES, Failure, Status
@@ -203,7 +202,6 @@ def register(app: App) -> None:
         "short_model": shorten_model,
         "sentence": capitalize_sentence,
         "same_text_options": pair_options,
-        "series_css": get_series_css,
     }
     app.jinja_env.filters.update(units.FILTERS | own)
     app.jinja_env.globals.update(

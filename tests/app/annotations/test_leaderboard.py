@@ -47,23 +47,6 @@ def test_an_archived_run_leaves_the_leaderboard_and_its_rank(world, three, note)
     assert ranks(world) == {"best": 1, "middle": 2, "quick": 3}
 
 
-def test_a_page_of_archived_runs_alone_says_so(world, three, note):
-    for run in three.values():
-        note(f"runs/{run}", archived=True)
-    assert "All runs are archived" in world.client.get("/leaderboard").get_data(as_text=True)
-    assert "Nothing has been measured" not in world.client.get("/").get_data(as_text=True)
-    assert len(ranks(world, "archived=1")) == 3
-
-
-def test_a_change_of_annotations_reads_no_run_again(world, three, note):
-    world.client.get("/api/v1/leaderboard")
-    note(f"runs/{three['quick']}", archived=True)
-    with selects(world) as sent:
-        *_, row = world.client.get("/api/v1/leaderboard?archived=1").json["rows"]
-    assert (row["name"], row["archived"]) == ("quick", True)
-    assert len(sent) == 1
-
-
 def test_a_change_of_annotations_computes_no_answer_again(world, three, note):
     world.client.get("/")
     note(f"runs/{three['quick']}", note="new")

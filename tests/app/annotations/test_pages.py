@@ -151,14 +151,6 @@ def test_the_list_of_studies_filters(world, noted):
     assert rows(world, "/studies?archived=1") == ["gone", "plain"]
 
 
-def test_a_list_of_which_all_is_archived_says_so_and_shows_the_way(world, noted):
-    noted(f"studies/{world.add_study({'name': 'arm', 'limit': 1, 'n': 1})}", archived=True)
-    for path, what in (("/runs", "runs"), ("/studies", "studies")):
-        page = world.client.get(path).get_data(as_text=True)
-        assert f"All {what} are archived" in page
-        assert f'href="{path}?archived=1"' in page
-
-
 def test_a_long_list_goes_on_behind_more_and_back(world, noted, monkeypatch):
     monkeypatch.setattr("app.runs.pages.PAGE_SIZE", 2)
     for i in range(5):

@@ -162,20 +162,6 @@ def test_page_command_line_and_rest_show_the_same_ranks(world, monkeypatch):
         assert {row["name"]: row["rank"] for row in found} == expected
 
 
-def test_the_runs_of_a_study_are_named_by_what_tells_them_apart(world):
-    def read_names() -> list[str]:
-        page = world.client.get("/leaderboard").get_data(as_text=True)
-        return sorted(re.findall(r'<a class="name"[^>]*>([^<]+)<', page))
-
-    for n in (1, 8):
-        world.add_run(f"A study with a long name: model, sibling, n = {n}", n=n, limit=5)
-    assert read_names() == ["n = 1", "n = 8"]
-    page = world.client.get("/leaderboard").get_data(as_text=True)
-    assert 'title="A study with a long name: model, sibling, n = 8"' in page
-    world.add_run("of its own", n=1, limit=5)
-    assert read_names() == ["model, sibling, n = 1", "model, sibling, n = 8", "of its own"]
-
-
 def test_past_the_longest_run_the_page_shows_its_budget_and_says_so(world):
     world.add_run("ten", n=1, limit=5)
     page = world.client.get("/leaderboard?budget=1e9").get_data(as_text=True)

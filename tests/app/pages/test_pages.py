@@ -263,13 +263,6 @@ def test_the_test_of_a_completion_stands_as_it_was_typed(world):
     assert test in page
 
 
-def test_progress_tells_pace_and_overruns(world):
-    run = world.add_run("late", state=RunState.RUNNING, done=5, pace=40.0)
-    page = re.sub(r"\s+", " ", text_of(world.client.get(f"/runs/{run}")))
-    assert re.search(r"\d samples/min", page)
-    assert re.search(r"\d tasks past the budget, at most \d+ ms", page)
-
-
 def test_a_worker_that_went_silent_is_told_from_one_alive(world):
     world.add_worker("here:1")
     world.add_worker("gone:2", seen_s_ago=600)

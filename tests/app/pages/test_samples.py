@@ -51,7 +51,7 @@ def test_equal_samples_stand_once_with_the_figures_of_each(world):
     assert "3 identical" in page
     assert "4 samples, 2 different texts" in page
     assert re.search(r"Samples\s+\d, \d, \d", page)
-    assert all(f"/samples/{index}/HumanEval/0" in page for index in range(4))
+    assert all(f'id="sample-{index}"' in page for index in range(4))
 
 
 def test_a_race_counts_who_passed_and_tells_numbers_from_ranks(world):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.runs import clock
-from app.runs.export_samples import export_chunks
+from app.runs.documents import export_chunks
 from app.runs.models import Calibration, RunTask
 from app.runs.repository import get_run
 from tests.app.pages.test_pages import text_of
@@ -101,9 +101,7 @@ def test_a_mark_is_on_the_board_the_run_compare_and_in_every_export(world):
     assert f'title="{" ".join(reasons)}"' in board
     assert "The clock was disturbed." in client.get(f"/runs/{busy}").text
     assert "The clock was disturbed." not in client.get(f"/runs/{quiet}").text
-    timing = text_of(client.get(f"/runs/{busy}?tab=timing"))
-    assert "Slower than at its fastest" in timing
-    assert "40 %" in timing
+    assert "40 %" in text_of(client.get(f"/runs/{busy}?tab=timing"))
     compared = text_of(client.get(f"/overlay/{quiet},{busy}"))
     assert all(f"B: {reason}" in compared for reason in reasons)
     figures = client.get(f"/api/v1/runs/{busy}").json["figures"]

@@ -10,11 +10,10 @@ import pytest
 from sqlalchemy import delete, event, select
 
 from app.core.errors import ConflictError
-from app.runs import export_samples, service
+from app.runs import documents, service
 from app.runs.hidden_runs import hide_runs
 from app.runs.models import RunTask
-from app.runs.repository import get_run
-from app.runs.task_repository import BATCH_TASKS, iterate_tasks
+from app.runs.repository import BATCH_TASKS, get_run, iterate_tasks
 from app.samples.models import Sample
 from app.studies import archive
 from app.studies.archive import StudyArchive
@@ -46,7 +45,7 @@ def peak_and_size(chunks) -> tuple[int, int]:
 def test_samples_take_the_memory_of_a_batch(world, large, form):
     with world.context.database.read() as session:
         run = get_study(session, large).runs[0]
-        chunks = export_samples.export_chunks(world.context.database, run, form)
+        chunks = documents.export_chunks(world.context.database, run, form)
     peak, size = peak_and_size(chunks)
     assert size > 6_000_000
     assert peak < size / 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import pytest
 
 from app.runs.labels import ROOM, shorten_labels
@@ -14,14 +12,13 @@ OPTIONS = list(get_options(RunOptions))
 LONG = "hf:organisation/model-with-a-long-name"
 
 
-def labels(names: list[str], *, created: int = 0, **differing: list[str]) -> list[str]:
-    """The labels of runs with these names, whose other settings are equal; `created` seconds lie between them."""
+def labels(names: list[str], **differing: list[str]) -> list[str]:
+    """The labels of runs with these names, whose other settings are equal."""
     words = [
         tuple(differing[option][run] if option in differing else f"{option} x" for option in OPTIONS)
         for run in range(len(names))
     ]
-    start = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
-    return shorten_labels(names, words, [start + run * dt.timedelta(seconds=created) for run in range(len(names))])
+    return shorten_labels(names, words)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +29,6 @@ def labels(names: list[str], *, created: int = 0, **differing: list[str]) -> lis
         (["org/model, none, n = 1", "org/model, ngram, n = 1"], ["no drafter", "ngram"]),
         (["a/small, n = 1", "b/large, n = 4"], ["small, n = 1", "large, n = 4"]),
         (["one, two", "three"], ["one, two", "three"]),
-        (["org/model, ngram, n = 8", "org/model, ngram, n = 8, int8"], ["n = 8", "n = 8, int8"]),
     ],
 )
 def test_what_all_names_share_is_left_out(names, expected):
@@ -55,12 +51,7 @@ def test_pairs_that_differ_in_the_same_setting_keep_what_tells_the_pairs_apart()
     assert labels([name.removeprefix("study: ") for name in names]) == expected
 
 
-def test_repetitions_are_told_apart_by_their_seed_and_copies_by_their_time():
+def test_repetitions_are_told_apart_by_their_seed_and_copies_by_a_number():
     assert labels([LONG] * 2, drafter=["ngram"] * 2, seed=["seed 1", "seed 2"]) == ["seed 1, ngram", "seed 2, ngram"]
-    copies = labels([LONG] * 2, created=1)
-    assert len({label[:ROOM] for label in copies}) == 2
-
-
-def test_copies_of_the_same_second_are_told_apart_by_a_number():
     copies = labels([LONG] * 12)
     assert len({label[:ROOM] for label in copies}) == 12

@@ -10,8 +10,7 @@ from sqlalchemy import String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.comparison import run_file
-from app.runs.documents import SampleDocument
-from app.runs.export_samples import FIELDS
+from app.runs.documents import FIELDS, SampleDocument
 from app.samples.models import Sample
 from app.samples.transport import (
     ARCHIVE,
@@ -20,7 +19,7 @@ from app.samples.transport import (
     RUN_FILE,
     add_columns,
     define_exported_column,
-    list_column_names,
+    list_file_types,
 )
 from app.studies.archive import ArchiveCalibration, ArchiveSample, ArchiveTask
 from app.web.http.schemas import ResponseModel
@@ -55,7 +54,7 @@ class Made(Local):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     old: Mapped[int] = define_exported_column(REST | ARCHIVE, Annotated[int, Field(ge=0)], alias="elder")
-    young: Mapped[int] = define_exported_column(REST | ARCHIVE | RUN_FILE, int, optional_in=ARCHIVE, default=7)
+    young: Mapped[int] = define_exported_column(REST | ARCHIVE | RUN_FILE, int)
     maybe: Mapped[str | None] = define_exported_column(REST, str, String(3))
 
 
@@ -73,11 +72,11 @@ def test_exports_keep_their_columns():
 
 
 def test_the_verdict_of_another_tool_is_not_imported():
-    assert list_column_names(Sample, IMPORT) == tuple(DECODED.split())
+    assert list(list_file_types(Sample, IMPORT)) == DECODED.split()
 
 
 def test_a_column_goes_where_it_is_declared_to_go():
-    assert [list_column_names(Made, form) for form in (REST, ARCHIVE, RUN_FILE, IMPORT)] == [
+    assert [tuple(list_file_types(Made, form)) for form in (REST, ARCHIVE, RUN_FILE, IMPORT)] == [
         ("old", "young", "maybe"),
         ("old", "young"),
         ("young",),
@@ -95,9 +94,3 @@ def test_files_have_the_column_s_name_and_refuse_damage():
     assert file(old=3, young=2).model_dump() == {"old": 3, "young": 2}
     with pytest.raises(ValidationError, match="greater than or equal to 0"):
         file(old=-1, young=2)
-
-
-def test_a_file_older_than_a_column_gets_its_default():
-    assert add_columns(Made, ARCHIVE)(Empty)(old=3).young == 7
-    with pytest.raises(ValidationError, match="Field required"):
-        add_columns(Made, RUN_FILE)(Empty)()

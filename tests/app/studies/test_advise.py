@@ -12,7 +12,7 @@ from app.advice.report import format_advice
 from app.cli import advise, from_code
 from app.core.errors import UnavailableError
 from app.datasets import service
-from app.runs.failed_samples import FailureCounts
+from app.runs.failures import FailureCounts
 from app.studies.repository import list_studies
 from evaluation.studies.answer import answer_at
 from tests.evaluation.studies.making import passing, score
