@@ -25,9 +25,7 @@ from app.runs.labels import assign_series
 from app.runs.repository import RunFilter, count_runs
 from app.studies.loading import has_unloaded_reference
 from app.web.http.request_context import get_context, get_session, get_singleton
-from app.web.ui.charts.axes import HALF
-from app.web.ui.charts.chart import Chart, ChartCurve
-from app.web.ui.charts.curves import draw_pass_curves
+from app.web.ui.charts.chart import HALF, Chart, ChartCurve, draw_pass_curves
 from evaluation.studies.analysis import list_study_budgets
 
 bp = Blueprint("first_page", __name__)
@@ -92,4 +90,4 @@ def _draw_models(page_answer: FirstPageAnswer, found: ModelsAtBudget) -> Chart:
         for row, colour in zip(rows, series, strict=True)
     ]
     title = "Right answers in time"
-    return draw_pass_curves(curves, title, page_answer.n_tasks, budget=found.shown_s, width=HALF, few_ticks=True)
+    return draw_pass_curves(curves, title, page_answer.n_tasks, budget=found.shown_s, width=HALF)

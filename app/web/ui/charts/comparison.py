@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.web.ui.charts.chart import Chart, ChartCurve
-from app.web.ui.charts.curves import draw_pass_curves
+from app.web.ui.charts.chart import Chart, ChartCurve, draw_pass_curves
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID
 
@@ -56,7 +55,7 @@ def draw_comparison(lines: Sequence[LineCurve], figure: ChartFigure, n_tasks: in
 def find_slider_budgets(lines: Sequence[LineCurve], drawn: Chart, budget_s: float) -> list[float]:
     """Round budgets that the chart covers, the ends of the lines, and the page's own."""
     ends = {line.curve.budgets[-1] for line in lines}
-    return sorted({budget_s, *ends, *(budget for budget in BUDGET_GRID if drawn.layouts[0].low <= budget < max(ends))})
+    return sorted({budget_s, *ends, *(budget for budget in BUDGET_GRID if drawn.low <= budget < max(ends))})
 
 
 OPENING = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
