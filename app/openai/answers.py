@@ -46,7 +46,7 @@ class TextAnswers:
         """
         if not self._asked.echo:
             return self.build_last(index, sample.raw, sample)
-        if self._asked.get_logprob_options().prompt_logprobs is not None and task.prompt_logprobs is None:
+        if self._asked.logprobs is not None and task.prompt_logprobs is None:
             raise BadInputError("budget was over before the whole prompt was scored: give more seconds", "budget")
         text, tokens = task.prompt_sent or "", [TokenLogprob(*token) for token in task.prompt_logprobs or []]
         if self._asked.max_tokens:

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from app.completions import service as completions
 from app.completions import waiting
-from app.completions.models import CompletionRun
 from app.core.context import Context
 from app.core.errors import BadInputError, BasslineError, BusyError, CancelledError, NotFoundError
 from app.core.events import event_types
@@ -42,9 +41,8 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
             ctx,
             spec,
             asked.build_tasks(),
-            n_min=asked.n_min,
             template_kwargs=asked.template_kwargs,
-            **asked.get_logprob_options()._asdict(),
+            **asked.logprob_options,
         )
     except ValidationError as error:
         raise to_bad_input(error) from None
@@ -153,21 +151,17 @@ def _follow(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -
     give_up = time.monotonic() + CLAIM_TIMEOUT_S
     for event in waiting.follow_completion(ctx, run_id, disconnected):
         yield event
-        if event is None and time.monotonic() > give_up and not _is_claimed(ctx, run_id):
-            raise BusyError(f"no worker accepted the prompt within {CLAIM_TIMEOUT_S:g} seconds: try again later")
-
-
-def _is_claimed(ctx: Context, run_id: uuid.UUID) -> bool:
-    with ctx.database.read() as session:
-        return has_task_left_queue(session, run_id)
+        if event is None and time.monotonic() > give_up:
+            with ctx.database.read() as session:
+                if not has_task_left_queue(session, run_id):
+                    raise BusyError(f"no worker accepted the prompt within {CLAIM_TIMEOUT_S:g} s: try again later")
 
 
 def _load_ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     """The run and its tasks in order, samples loaded. Raises the error that ended it early."""
     with ctx.database.read() as session:
         run, tasks = get_run(session, run_id), list(load_tasks_with_logprobs(session, run_id))
-        assert isinstance(run, CompletionRun)
-        whole = all(len(task.samples) >= (run.n_min or run.n) for task in tasks)
+        whole = all(len(task.samples) >= run.n for task in tasks)
     if run.state is RunState.FINISHED and whole:
         return run, tasks
     failed: Run | RunTask = next((t for t in tasks if t.error), run)
