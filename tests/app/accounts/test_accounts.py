@@ -181,15 +181,6 @@ def test_a_session_ends_after_its_time_and_its_row_is_swept(client, ctx, monkeyp
         assert session.scalars(select(BrowserSession)).all() == []
 
 
-def test_a_cookie_from_before_sessions_were_stored_signs_nobody_in(client, ctx):
-    users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
-    with ctx.database.read() as session:
-        user = session.scalars(select(User)).one()
-    with client.session_transaction() as cookie:
-        cookie["user"], cookie["since"] = str(user.id), users.get_utc_time().timestamp()
-    assert client.get("/runs").status_code == 302
-
-
 def test_the_cookie_is_secure_when_the_browser_came_over_https(guarded):
     behind = dataclasses.replace(guarded, settings=guarded.settings.model_copy(update={"proxies": 1}))
     users.create_user(guarded, "ada", PASSWORD, Scope.READ)

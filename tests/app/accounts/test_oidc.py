@@ -22,8 +22,7 @@ from tests.app.accounts.test_accounts import PASSWORD, form_of, quick_hashes, si
 
 
 @pytest.fixture
-def provider(monkeypatch):
-    monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")  # of the provider's own side
+def provider():
     found = Provider()
     yield found
     found.stop()
