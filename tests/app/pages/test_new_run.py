@@ -123,8 +123,8 @@ def test_faults_of_every_kind_are_told_at_once_and_once_by_their_labels(client):
     page = html.unescape(client.post("/runs/new", data={**GOOD, **faults}).get_data(as_text=True))
     told = errors_of(page)
     assert told.keys() == faults.keys() - {"task_ids", "limit"}, "nobody knows the tasks of a dataset that is not there"
-    assert told["n"] == "Samples per task is “many”: give a whole number"
-    assert told["top_p"] == "Top-p is “9”: give 1 or less"
+    assert told["n"] == "Samples per task is 'many': give a whole number"
+    assert told["top_p"] == "Top-p is '9': give 1 or less"
     assert "smollm2-135m" in told["target"]
     assert told["drafter"].startswith("Model 'sibbling' is not known") or "sibling" in told["drafter"]
     assert "goodput" in told["draft_length"]

@@ -79,7 +79,9 @@ def test_a_page_of_another_site_neither_submits_nor_cancels(client, headers):
     assert client.delete(made.location, headers=headers).status_code == 403
     ask = {"model": BODY["target"], "prompt": "x"}
     assert client.post("/v1/completions", json=ask, headers=headers).status_code == 403
-    assert client.get(made.location, headers=headers).json["run"]["state"] == "queued"
+    read = client.get(made.location, headers=headers)
+    assert read.json["run"]["state"] == "queued"
+    assert "frame-ancestors 'none'" in read.headers["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", "[::1]", "LOCALHOST"])
