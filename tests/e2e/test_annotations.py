@@ -73,12 +73,8 @@ def test_on_a_phone_the_list_of_runs_ends_within_eight_screens_and_goes_on(many,
 @pytest.mark.thorough
 @in_all_looks
 def test_the_forms_fit_and_satisfy_axe(many, browser, look):
-    page, found = look.open(browser), []
-    for path in (f"/runs/{many.first}", "/runs?archived=1", "/studies?archived=1"):
-        page.goto(many.url + path)
-        found += look.faults(page)
-    page.context.close()
-    assert not found, "\n".join(found)
+    paths = (f"/runs/{many.first}", "/runs?archived=1", "/studies?archived=1")
+    look.check_pages(browser, [many.url + path for path in paths])
 
 
 def test_a_run_is_noted_archived_and_found_again_without_a_script(many, browser):

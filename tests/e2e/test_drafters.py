@@ -30,18 +30,8 @@ def url(tmp_path, monkeypatch, migrated):
 
 
 @in_all_looks
-def test_pages_fit_and_satisfy_axe_without_a_console_error(url, browser, look):
-    page, found = look.open(browser), []
-    page.on("pageerror", lambda error: found.append(str(error)))
-    page.on(
-        "console", lambda line: found.append(line.text) if line.type == "error" and "404" not in line.text else None
-    )
-    for path in PAGES:
-        page.goto(url + path)
-        assert "owned" not in page.title()
-        found += look.faults(page)
-    page.context.close()
-    assert not found, "\n".join(found)
+def test_pages_fit_and_satisfy_axe(url, browser, look):
+    look.check_pages(browser, [url + path for path in PAGES])
 
 
 def test_the_table_of_models_leads_to_a_drafter_without_javascript(url, browser):

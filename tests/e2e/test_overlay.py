@@ -161,17 +161,6 @@ def test_on_a_phone_the_matrix_scrolls_in_its_panel_and_the_task_stays(site, bro
 
 @in_all_looks
 def test_pages_fit_satisfy_axe_and_run_nothing_of_a_run(site, browser, look):
-    page, found = look.open(browser), []
     hostile = f"{site.url}/overlay/{site.runs[0]},{site.hostile}"
-    urls = [
-        f"{site.url}/overlay",
-        f"{site.url}/overlay/{site.text}",
-        *(f"{hostile}{view}" for view in ("", "/matrix", "/task?id=HumanEval/1")),
-    ]
-    for url in urls:
-        page.goto(url)
-        found += look.faults(page)
-        if "owned" in page.title().split("·")[-1] or page.locator("main b, main script").count():
-            found.append(f"{url} runs what a name holds")
-    page.context.close()
-    assert not found, "\n".join(found)
+    views = [f"{hostile}{view}" for view in ("", "/matrix", "/task?id=HumanEval/1")]
+    look.check_pages(browser, [f"{site.url}/overlay", f"{site.url}/overlay/{site.text}", *views])
