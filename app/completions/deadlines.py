@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, insert, or_, select, update
@@ -102,8 +102,14 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         if left_s > 0:
             return left_s
         over = [(row, run) for row, run in rows if _compute_left_s(row, run, now) <= 0]
-        waits_for_model = _build_model_wait_check(ctx, session, over[0][1].target)
-        over = [(row, run) for row, run in over if not waits_for_model(row, run)]
+        target = over[0][1].target
+        if _is_loading(session, target):  # the one that its worker has claimed waits for that, and maybe the queue
+            queue_waits = not _is_loaded_elsewhere(ctx, session, target)
+            over = [
+                (row, run)
+                for row, run in over
+                if not (queue_waits if row.state is TaskState.QUEUED else run.started_at is None)
+            ]
         beaten_since = read_database_time(session) - dt.timedelta(seconds=SILENT_S)
         abandoned = [(row, run) for row, run in over if not _is_worker_alive(ctx, row, run, beaten_since)]
     ended = [_end_job(ctx, row, run, now) for row, run in abandoned]
@@ -127,15 +133,6 @@ def _compute_left_s(row: RunTask, run: CompletionRun, now: dt.datetime) -> float
     if run.after_id is not None and run.state is RunState.QUEUED:
         return math.inf  # it waits for its turn; its clock has not begun
     return run.budget_s - (now - row.queued_at).total_seconds()
-
-
-def _build_model_wait_check(ctx: Context, session: Session, target: str) -> Callable[[RunTask, CompletionRun], bool]:
-    """Which jobs of completions for the model wait until a worker has loaded it: the one that the worker has claimed,
-    and those in the queue if no other worker has it in memory."""
-    if not _is_loading(session, target):
-        return lambda _row, _run: False
-    queue_waits = not _is_loaded_elsewhere(ctx, session, target)
-    return lambda row, run: queue_waits if row.state is TaskState.QUEUED else run.started_at is None
 
 
 def _is_loading(session: Session, target: str) -> bool:

@@ -28,29 +28,21 @@ FENCE = "\n```"  # ends an answer to a chat prompt; no part of the code
 extractor = Extractor()
 
 
-@dataclass(frozen=True)
-class RenderedAnswer:
-    """An answer as HTML. `program` is "" where the text holds none, and None where nothing says what to look for."""
+def _build_answer(run: Run, task: Task, sample: Sample) -> tuple[Markup | None, Markup]:
+    """(program, text) as HTML: the program that was judged, or would be, "" where the text holds none.
 
-    program: Markup | None
-    text: Markup
-
-
-def _build_answer(run: Run, task: Task, sample: Sample) -> RenderedAnswer:
-    """The program that was judged, or would be; of an unfinished sample only the text.
-
-    Nothing is looked for in an answer to a prompt that defines no function.
+    None for an unfinished sample, and for an answer to a prompt that defines no function.
     """
     pieces = cut_pieces(sample.raw, sample.ends or [], sample.origins)
     text = highlight_source(sample.raw.removesuffix(FENCE), pieces, task.language)
     if get_finish_time(sample) is None:
-        return RenderedAnswer(None, text)
+        return None, text
     program = sample.program
     if program is None and task.entry_point:
         mode = run.prompt_mode_used or "completion"
         program = extractor.extract(to_evaluation_task(task), restore_original_text(sample.raw), mode).program  # type: ignore[arg-type]
     shown = None if program is None else strip_prompt(program, task.prompt, task.language, pieces)
-    return RenderedAnswer(shown, text)
+    return shown, text
 
 
 REPLAYED_CHARACTERS = 4000  # of each sample: more than its lane shows without scrolling
@@ -62,7 +54,8 @@ class Lane:
 
     square: presentation.SampleSquare
     rank: int | None
-    answer: RenderedAnswer
+    program: Markup | None
+    text: Markup
     replay: dict[str, Any]
 
 
@@ -121,7 +114,7 @@ def load_completion_view(session: Session, run_id: uuid.UUID) -> CompletionView:
     ranks = presentation.rank_samples(squares)
     squares.sort(key=lambda square: (not square.chosen, ranks.get(square.row.index, math.inf)))
     lanes = [
-        Lane(one, ranks.get(one.row.index), _build_answer(run, row.task, one.row), _build_replay(row, one.row))
+        Lane(one, ranks.get(one.row.index), *_build_answer(run, row.task, one.row), _build_replay(row, one.row))
         for one in squares
     ]
     return CompletionView(run, row, lanes)

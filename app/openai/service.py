@@ -49,8 +49,13 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
 
 
 def answer(ctx: Context, run_id: uuid.UUID, answers: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
-    """The completion object, once every sample has ended. Raises as `wait_until_ended` does."""
-    run, tasks = wait_until_ended(ctx, run_id, disconnected)
+    """The completion object, once every sample has ended. `disconnected` says whether the client has disconnected.
+
+    Raises BusyError, BadInputError, ClientDisconnectedError or BasslineError.
+    """
+    for _ in _follow(ctx, run_id, disconnected):
+        pass
+    run, tasks = _load_ended(ctx, run_id)
     choices = [
         answers.build_choice(_compute_choice_index(task, sample, run), task, sample)
         for task in tasks
@@ -109,16 +114,6 @@ def _stream_choices(
     if options.include_usage:
         usage = {"usage": count_usage(tasks), "bassline": describe_timing(run, tasks)}
         yield _format_frame({**head, "choices": [], **usage})
-
-
-def wait_until_ended(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> tuple[Run, list[RunTask]]:
-    """The run and its tasks, once every sample has ended. `disconnected` says whether the client has disconnected.
-
-    Raises BusyError, BadInputError, ClientDisconnectedError or BasslineError.
-    """
-    for _ in _follow(ctx, run_id, disconnected):
-        pass
-    return _load_ended(ctx, run_id)
 
 
 def build_error_document(error: BasslineError) -> dict[str, Any]:

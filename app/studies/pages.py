@@ -28,9 +28,7 @@ from app.studies.progress import ArmProgress, compute_remaining_s, compute_run_p
 from app.studies.sentences import describe_answer, format_verdict
 from app.web.http.request_context import get_context, get_session, get_singleton, parse_id
 from app.web.http.security import require_scope
-from app.web.ui.charts import comparison
-from app.web.ui.charts.chart import Chart
-from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
+from app.web.ui.charts.chart import Chart, LineCurve, choose_figure, choose_opening_budget, draw_comparison
 from app.web.ui.tables import TextTable
 from app.web.ui.units import format_exact, format_seconds
 from evaluation.decisions import MARGIN
@@ -44,11 +42,6 @@ def shorten_arm_names(study: Study) -> dict[str, str]:
         names, [list_setting_words(run) for run in study.runs], [run.created_at for run in study.runs]
     )
     return dict(zip(names, labels, strict=True))
-
-
-def choose_opening_budget(statistics: Analysis) -> float:
-    """The budget in seconds at which a page opens."""
-    return comparison.choose_opening_budget([one.curve for one in statistics.curves], statistics.budgets[-1])
 
 
 def list_slider_budgets(statistics: Analysis) -> tuple[float, ...]:
@@ -229,7 +222,9 @@ def _render_form(values: MultiDict[str, str], filled: forms.ParsedStudyForm, err
 
 def _parse_choices(study: Study, statistics: Analysis | None) -> tuple[float, float, str | None]:
     """(budget, margin, what is wrong with them in the address); what is wrong keeps its default."""
-    budget, margin = choose_opening_budget(statistics) if statistics else study.budget_s, MARGIN
+    budget, margin = study.budget_s, MARGIN
+    if statistics:
+        budget = choose_opening_budget([one.curve for one in statistics.curves], statistics.budgets[-1])
     try:
         asked_s = parse_budget(request.args.get("budget")) or budget
         require_measured_budget(study, asked_s)

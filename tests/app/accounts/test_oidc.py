@@ -109,12 +109,6 @@ def test_a_user_of_the_provider_has_no_password(client, ctx):
         assert sign_in(client, "ada@x.org", password).status_code == 401
 
 
-def test_users_with_passwords_sign_in_beside_them(client, ctx):
-    users.create_user(ctx, "eve", PASSWORD, Scope.READ)
-    assert sign_in(client, "eve").status_code == 303
-    assert client.get("/runs").status_code == 200
-
-
 def test_a_name_that_a_local_user_has_is_not_taken_over(client, ctx):
     users.create_user(ctx, "ada@x.org", PASSWORD, Scope.ADMIN)
     refused = enter(client)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.runs.presentation import draw_curve
-from app.web.ui.charts.chart import HALF, ChartCurve, draw_pass_curves
-from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
+from app.web.ui.charts.chart import HALF, ChartCurve, LineCurve, choose_figure, draw_comparison, draw_pass_curves
 from app.web.ui.charts.parts import LINE, Drawing, Label
 from evaluation.metrics import Curve as MeasuredCurve
 from evaluation.metrics import compute_wilson_interval
