@@ -34,12 +34,8 @@ def test_pages_fit_and_satisfy_axe(url, browser, look):
     look.check_pages(browser, [url + path for path in PAGES])
 
 
-def test_the_table_of_models_leads_to_a_drafter_without_javascript(url, browser):
-    context = browser.new_context(java_script_enabled=False)
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    page.goto(url + "/models")
-    page.get_by_role("region", name="Trained drafters").get_by_role("link", name=TARGET).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(f"Trained drafter of {TARGET}")
-    expect(page.get_by_role("region", name="Where it helps")).to_contain_text("1.50 ×")
-    context.close()
+def test_the_table_of_models_leads_to_a_drafter_without_javascript(url, bare_page):
+    bare_page.goto(url + "/models")
+    bare_page.get_by_role("region", name="Trained drafters").get_by_role("link", name=TARGET).click()
+    expect(bare_page.get_by_role("heading", level=1)).to_have_text(f"Trained drafter of {TARGET}")
+    expect(bare_page.get_by_role("region", name="Where it helps")).to_contain_text("1.50 ×")

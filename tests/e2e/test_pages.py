@@ -58,14 +58,6 @@ def address(site, name: str) -> str:
     return site.url + re.sub(r"\{([^}]+)\}", lambda m: str(site.runs[m[1]]), PAGES[name])
 
 
-@pytest.fixture
-def bare_page(browser):
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)
-    context.set_default_timeout(30_000)
-    yield context.new_page()
-    context.close()
-
-
 def shares(page) -> list[float]:
     return [float(text.removesuffix(" %")) for text in page.locator("[data-share]").all_inner_texts()]
 

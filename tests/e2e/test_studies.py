@@ -163,18 +163,15 @@ def test_on_a_phone_a_study_ends_within_eight_screens(site, browser):
     page.context.close()
 
 
-def test_pages_answer_without_javascript(site, browser):
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)
-    page = context.new_page()
-    page.goto(address(site, "paper"))
-    page.get_by_label("Budget per task", exact=True).fill("2")
-    page.get_by_role("button", name="Show").click()
-    expect(page.get_by_role("heading", name="At 2 s")).to_be_visible()
-    page.goto(site.url + "/studies/new?n=1&n=8")
-    page.get_by_label("Samples per task").fill("1, 2, 4")
-    page.get_by_role("button", name="Preview the arms").click()
-    expect(page.get_by_text("6 arms × 40 tasks")).to_be_visible()
-    context.close()
+def test_pages_answer_without_javascript(site, bare_page):
+    bare_page.goto(address(site, "paper"))
+    bare_page.get_by_label("Budget per task", exact=True).fill("2")
+    bare_page.get_by_role("button", name="Show").click()
+    expect(bare_page.get_by_role("heading", name="At 2 s")).to_be_visible()
+    bare_page.goto(site.url + "/studies/new?n=1&n=8")
+    bare_page.get_by_label("Samples per task").fill("1, 2, 4")
+    bare_page.get_by_role("button", name="Preview the arms").click()
+    expect(bare_page.get_by_text("6 arms × 40 tasks")).to_be_visible()
 
 
 def test_help_opens_beside_its_word_and_not_over_the_answer(site, page):
