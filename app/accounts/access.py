@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-import threading
 import time
-from collections import OrderedDict
 
 from flask import Response, current_app, g, redirect, request, session, url_for
 from limits import parse
@@ -21,7 +19,7 @@ from app.web.http.request_context import get_context, get_singleton
 from app.web.http.security import LOCAL, PUBLIC, SAFE, Caller, get_scope, is_api
 
 FAILURE_RATE = parse("60 per minute")
-MAX_VALID_TOKENS = 1000
+VALID_LATELY_S = 24 * 3600  # after its last request
 
 
 class FailureLimit:
@@ -31,13 +29,12 @@ class FailureLimit:
     """
 
     def __init__(self) -> None:
-        self._limiter = FixedWindowRateLimiter(MemoryStorage())
-        self._valid: OrderedDict[bytes, None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._storage = MemoryStorage()
+        self._limiter = FixedWindowRateLimiter(self._storage)
 
     def require_below_limit(self, address: str, token: str) -> None:
         """Raises TooManyRequests for an address with too many failures, unless the token was valid lately."""
-        if self._limiter.test(FAILURE_RATE, address) or _hash_token(token) in self._valid:
+        if self._limiter.test(FAILURE_RATE, address) or self._storage.get(_hash_token(token)):
             return
         left_s = self._limiter.get_window_stats(FAILURE_RATE, address).reset_time - time.time()
         g.retry_after_s = max(math.ceil(left_s), 1)
@@ -49,15 +46,12 @@ class FailureLimit:
 
     def remember_valid_token(self, token: str) -> None:
         """Notes a token that was valid."""
-        with self._lock:
-            self._valid[_hash_token(token)] = None
-            self._valid.move_to_end(_hash_token(token))
-            if len(self._valid) > MAX_VALID_TOKENS:
-                self._valid.popitem(last=False)
+        self._storage.clear(_hash_token(token))
+        self._storage.incr(_hash_token(token), VALID_LATELY_S)
 
 
-def _hash_token(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+def _hash_token(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
 def authorize_request() -> Response | None:

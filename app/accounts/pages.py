@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 from app.accounts import service, users
 from app.core.errors import BadInputError, BasslineError, NotFoundError, UnauthorizedError
 from app.core.states import Scope
-from app.web.http import request_context
+from app.web.http.request_context import get_context, get_singleton
 from app.web.http.security import USER_KEY, choose_next_path, get_caller, require_scope
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _signed_in_name() -> dict[str, object]:
 @bp.get("/login")
 def login() -> str | Response:
     """The login form; after the login, the browser goes to `?next=`."""
-    if not request_context.get_context().settings.require_tokens:
+    if not get_context().settings.require_tokens:
         return redirect(url_for("first_page.index"))
     return _login_page("", request.args.get("next", ""), {})
 
@@ -41,7 +41,7 @@ def sign_in() -> Response | tuple[str, int]:
     """Begins a session and redirects to the requested page."""
     name, target = request.form.get("name", ""), request.form.get("next", "")
     try:
-        users.sign_in(request_context.get_context(), session, name, request.form.get("password", ""))
+        users.sign_in(get_context(), session, name, request.form.get("password", ""))
     except UnauthorizedError as fault:
         return _login_page(name, target, {"password": str(fault)}), fault.status
     session.permanent = True
@@ -66,7 +66,7 @@ def finish_oidc() -> Response | tuple[str, int]:
         user = _get_provider().find_user()
     except BasslineError as fault:
         return _login_page("", target, {"oidc": str(fault)}), fault.status
-    users.begin_session(request_context.get_context(), session, user)
+    users.begin_session(get_context(), session, user)
     session.permanent = True
     return redirect(choose_next_path(target), 303)
 
@@ -75,7 +75,7 @@ def finish_oidc() -> Response | tuple[str, int]:
 @require_scope(Scope.READ)
 def logout() -> Response:
     """Ends this browser's session."""
-    users.sign_out(request_context.get_context(), session)
+    users.sign_out(get_context(), session)
     return redirect(url_for("accounts.login"), 303)
 
 
@@ -95,11 +95,10 @@ def create_token() -> str | tuple[str, int]:
         if scope not in set(Scope):
             raise BadInputError(f"scope is {scope[:60]!r}: choose one of {', '.join(Scope)}", "scope")
         lifetime = service.parse_lifetime(expires)
-        made = service.create_token(request_context.get_context(), name, Scope(scope), get_caller(), lifetime=lifetime)
+        made = service.create_token(get_context(), name, Scope(scope), get_caller(), lifetime=lifetime)
     except BadInputError as fault:
-        return _render_tokens(
-            {"name": name, "scope": scope, "expires": expires}, {fault.field or "": str(fault)}
-        ), fault.status
+        values = {"name": name, "scope": scope, "expires": expires}
+        return _render_tokens(values, {fault.field or "": str(fault)}), fault.status
     return _render_tokens({}, {}, made)
 
 
@@ -107,43 +106,37 @@ def create_token() -> str | tuple[str, int]:
 @require_scope(Scope.READ)
 def revoke_token(prefix: str) -> Response:
     """Revokes a token."""
-    service.revoke_token(request_context.get_context(), prefix, get_caller())
+    service.revoke_token(get_context(), prefix, get_caller())
     return redirect(url_for("accounts.tokens"), 303)
 
 
 def _login_page(name: str, target: str, errors: dict[str, str]) -> str:
-    oidc = bool(request_context.get_context().settings.oidc_issuer)
+    oidc = bool(get_context().settings.oidc_issuer)
     return render_template("accounts/login.html", name=name, next=target, errors=errors, oidc=oidc)
 
 
 def _get_provider() -> Provider:
     """Raises NotFoundError where the settings name none."""
-    settings = request_context.get_context().settings
+    settings = get_context().settings
     if not (settings.oidc_issuer and settings.require_tokens):
         raise NotFoundError("this service has no sign-in provider: sign in with name and password")
     from app.accounts.oidc import Provider  # noqa: PLC0415 (its libraries take memory that most services can save)
 
-    return request_context.get_singleton(Provider)
+    return get_singleton(Provider)
 
 
 def _render_tokens(values: dict[str, str], errors: dict[str, str], made: str | None = None) -> str:
-    with (
-        request_context.get_context().database.read() as fresh
-    ):  # the request's session may have begun before the change
+    with get_context().database.read() as fresh:  # the request's session may have begun before the change
         rows = service.list_tokens(fresh, get_caller())
+    scope = service.get_lower_scope(Scope.SUBMIT, get_caller().scope)
     return render_template(
         "accounts/tokens.html",
         rows=rows,
-        values={
-            "name": "",
-            "expires": "90d",
-            "scope": str(min(Scope.SUBMIT, get_caller().scope, key=list(Scope).index)),
-            **values,
-        },
-        scopes=[scope for scope in Scope if get_caller().scope.allows(scope)],
+        values={"name": "", "expires": "90d", "scope": scope, **values},
+        scopes=[one for one in Scope if get_caller().scope.allows(one)],
         lifetimes=LIFETIMES,
         errors=errors,
         made=made,
         may_manage=get_caller().manages_tokens,
-        required=request_context.get_context().settings.require_tokens,
+        required=get_context().settings.require_tokens,
     )

@@ -17,9 +17,9 @@ from app.datasets.api import Upload
 from app.studies.analysis import AnalysisCache
 from app.studies.repository import get_study
 from app.web.http.operations import declare_operation
-from app.web.http.peer_user import refuse_other_users
 from app.web.http.request_context import get_context, get_session, get_singleton
 from app.web.http.security import require_scope
+from app.web.http.sites import refuse_other_users
 
 bp = Blueprint("advice_api", __name__, url_prefix="/api/v1")
 

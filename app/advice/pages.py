@@ -22,10 +22,10 @@ from app.runs.quiet import QUIET_LIMIT_S
 from app.studies.analysis import AnalysisCache
 from app.studies.repository import get_study
 from app.web.http.limits import UPLOAD_BYTES
-from app.web.http.peer_user import refuse_other_users
 from app.web.http.request_context import get_context, get_session, get_singleton
+from app.web.http.schemas import describe_fault
 from app.web.http.security import require_scope
-from app.web.ui.form_errors import describe_fault
+from app.web.http.sites import refuse_other_users
 from evaluation.from_code.source.uploaded import ARCHIVE_SUFFIXES
 
 bp = Blueprint("advice", __name__)

@@ -80,7 +80,7 @@ def show(job_id: uuid.UUID) -> JobWithResult:
 
 @bp.post("/jobs/<uuid:job_id>/cancel")
 @require_scope(Scope.SUBMIT)
-@declare_operation({202: JobDocument}, problems=(409,))
+@declare_operation({202: JobDocument})
 def cancel(job_id: uuid.UUID) -> JobDocument:
     """Cancels a job: it ends after its step. What an import has stored is removed."""
     return _change(job_id, jobs.cancel)
@@ -88,7 +88,7 @@ def cancel(job_id: uuid.UUID) -> JobDocument:
 
 @bp.post("/jobs/<uuid:job_id>/retry")
 @require_scope(Scope.SUBMIT)
-@declare_operation({202: JobDocument}, problems=(409,))
+@declare_operation({202: JobDocument})
 def retry(job_id: uuid.UUID) -> JobDocument:
     """Queues a job again that failed or was cancelled. It goes on where it was."""
     return _change(job_id, jobs.retry)

@@ -20,8 +20,7 @@ from app.runs.labels import label_runs
 from app.runs.outcomes import read_tasks
 from app.runs.presentation import build_squares
 from app.web.http.request_context import get_session
-from app.web.ui.charts import comparison
-from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw_comparison, find_slider_budgets
+from app.web.ui.charts.chart import FIGURES, LineCurve, choose_figure, choose_opening_budget, draw_comparison
 from app.web.ui.units import format_brief_seconds, format_exact
 
 
@@ -96,7 +95,7 @@ def show(runs: str) -> str:
         drawn_figure=drawn_figure,
         figures=FIGURES,
         chart=chart,
-        grid=find_slider_budgets(curves, chart, budget),
+        grid=chart.budgets,
         paired=overlay.paired_runs,
         pins=[_join_ids(loading.put_baseline_first(ids, one)) for one in ids],
         without=[_join_ids([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
@@ -185,7 +184,7 @@ def _parse_budget(errors: list[str], overlay: Overlay | None = None) -> float | 
 def _choose_budget(overlay: Overlay, errors: list[str]) -> float:
     """The budget (seconds) that the address names, at most the shortest of the runs; without one the usual one."""
     asked_s, max_s = _parse_budget(errors, overlay), overlay.max_budget_s
-    return min(asked_s or comparison.choose_opening_budget(overlay.paired_runs.curves, max_s), max_s)
+    return min(asked_s or choose_opening_budget(overlay.paired_runs.curves, max_s), max_s)
 
 
 def _build_frame(overlay: Overlay, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:

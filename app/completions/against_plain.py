@@ -16,8 +16,8 @@ from app.core.context import Context
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import PASSED, RunState
 from app.runs import transitions
-from app.runs.figures import get_finish_time
 from app.runs.schemas import DecodingSpec
+from app.samples.models import Sample
 from app.web.ui.units import format_count, format_seconds
 
 PLAIN = "none"
@@ -25,8 +25,7 @@ MIN_SPEED_RATIO = 1.05  # a smaller ratio counts as the same speed
 
 
 def submit(ctx: Context, spec: CompletionSpec) -> uuid.UUID:
-    """Stores the completion with its drafter (with the default one if it has none) and the same without. Returns the
-    id of the first.
+    """Stores the completion with its drafter (with the default one if it has none), whose id it returns, and without.
 
     The second begins when the first has ended, so neither slows the other down. Neither uses the prefix cache: the
     second would have the prompt from the first. Raises BadInputError, with nothing stored.
@@ -60,63 +59,47 @@ def load_both_sides(session: Session, run_id: uuid.UUID) -> tuple[CompletionView
     plain = find_plain(session, run_id)
     if plain is None:
         return lanes.load_completion_view(session, run_id), None
-    first, second = (lanes.load_completion_view(session, one, chosen_first=False) for one in (run_id, plain))
-    return first, second
+    return lanes.load_completion_view(session, run_id), lanes.load_completion_view(session, plain)
 
 
 def conclude(speculative: CompletionView, plain: CompletionView) -> str:
     """What the two showed, in a sentence or two; "" while a side is open."""
     if speculative.open or plain.open:
         return ""
-    for name, side in (("Speculative", speculative), ("Plain", plain)):
+    for name, side in (("speculative", speculative), ("plain", plain)):
         if side.run.state is not RunState.FINISHED:
-            return f"No result: {name.lower()} decoding {_describe_end(side)}."
+            end = "failed" if side.run.state is RunState.FAILED else f"was {side.run.state}"
+            return f"No result: {name} decoding {end}."
     devices = sorted({speculative.run.device_label, plain.run.device_label})
     if len(devices) > 1:
         return f"No result: the two were decoded on different devices ({' and '.join(devices)})."
-    return " ".join(filter(None, (_compare_times(speculative, plain), _compare_answers(speculative, plain))))
-
-
-def _describe_end(side: CompletionView) -> str:
-    return "failed" if side.run.state is RunState.FAILED else f"was {side.run.state}"
-
-
-def _compare_times(speculative: CompletionView, plain: CompletionView) -> str:
-    """Who finished an answer first, and how much sooner."""
-    fast, slow = _get_first_s(speculative), _get_first_s(plain)
     budget = format_seconds(plain.run.budget_s)
-    if fast is None and slow is None:
-        wrote = (
-            f"speculative wrote {format_count(speculative.tokens, 'token')}, plain "
-            f"{format_count(plain.tokens, 'token')}"
-        )
-        return f"Neither finished an answer within {budget}; {wrote}."
-    if fast is None:
-        return f"Plain finished its first answer in {format_seconds(slow)}; speculative finished none within {budget}."
-    said = f"Speculative finished its first answer in {format_seconds(fast)}, "
-    if slow is None:
-        return f"{said}plain finished none within {budget}: more than {plain.run.budget_s / fast:.1f} times as fast."
-    if slow >= MIN_SPEED_RATIO * fast:
-        return f"{said}plain in {format_seconds(slow)}: {slow / fast:.1f} times as fast."
-    if fast >= MIN_SPEED_RATIO * slow:
-        return f"{said}plain in {format_seconds(slow)}: speculation made it {fast / slow:.1f} times as slow here."
-    return f"{said}plain in {format_seconds(slow)}: about the same."
+    if not speculative.ended and not plain.ended:
+        return f"Neither finished an answer within {budget}."
+    if not speculative.ended or not plain.ended:
+        done, other = ("Speculative", "plain") if speculative.ended else ("Plain", "speculative")
+        first_s = (speculative.ended or plain.ended)[0][0]
+        return f"{done} finished its first answer in {format_seconds(first_s)}, {other} none within {budget}."
+    (fast_s, a), (slow_s, b) = speculative.ended[0], plain.ended[0]
+    return f"{_compare_times(fast_s, slow_s)} {_compare_answers(plain.run.graded, a, b)}"
 
 
-def _compare_answers(speculative: CompletionView, plain: CompletionView) -> str:
-    """Whether the two first answers can be compared: their texts, and what the test says of them."""
-    a, b = speculative.first, plain.first
-    if a is None or b is None:
-        return ""
+def _compare_times(fast_s: float, slow_s: float) -> str:
+    said = f"Speculative finished its first answer in {format_seconds(fast_s)}, plain in {format_seconds(slow_s)}"
+    if slow_s >= MIN_SPEED_RATIO * fast_s:
+        return f"{said}: {slow_s / fast_s:.1f} times as fast."
+    if fast_s >= MIN_SPEED_RATIO * slow_s:
+        return f"{said}: speculation made it {fast_s / slow_s:.1f} times as slow here."
+    return f"{said}: about the same."
+
+
+def _compare_answers(graded: bool, a: Sample, b: Sample) -> str:
+    """Whether the first answers can be compared: their texts, and what the test says of them."""
     said = "Both wrote the same text"
     if a.raw != b.raw:
         said = f"The two texts differ ({a.n_tokens} and {format_count(b.n_tokens, 'token')}), so the times differ too"
-    if not plain.run.graded:
+    if not graded:
         return f"{said}."
     right = [name for name, sample in (("speculative", a), ("plain", b)) if sample.verdict == PASSED]
-    judged = {0: "neither passes the test", 1: f"only {right[0] if right else ''} passes the test"}
-    return f"{said}; {judged.get(len(right), 'both pass the test')}."
-
-
-def _get_first_s(side: CompletionView) -> float | None:
-    return get_finish_time(side.first) if side.first else None
+    judged = {0: "neither passes the test", 2: "both pass the test"}
+    return f"{said}; {judged.get(len(right)) or f'only {right[0]} passes the test'}."

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, insert, or_, select, update
@@ -102,14 +102,17 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         if left_s > 0:
             return left_s
         over = [(row, run) for row, run in rows if _compute_left_s(row, run, now) <= 0]
-        waits_for_model = _build_model_wait_check(ctx, session, over[0][1].target)
-        over = [(row, run) for row, run in over if not waits_for_model(row, run)]
+        target = over[0][1].target
+        if _is_loading(session, target):  # the one that its worker has claimed waits for that, and maybe the queue
+            queue_waits = not _is_loaded_elsewhere(ctx, session, target)
+            over = [
+                (row, run)
+                for row, run in over
+                if not (queue_waits if row.state is TaskState.QUEUED else run.started_at is None)
+            ]
         beaten_since = read_database_time(session) - dt.timedelta(seconds=SILENT_S)
         abandoned = [(row, run) for row, run in over if not _is_worker_alive(ctx, row, run, beaten_since)]
-    ended = [
-        _finish_waiting_job(ctx, row, run, now) if row.state is TaskState.QUEUED else _fail_lost_job(ctx, row, run, now)
-        for row, run in abandoned
-    ]
+    ended = [_end_job(ctx, row, run, now) for row, run in abandoned]
     if any(ended):
         transitions.close_if_done(ctx, run_id)
     return SILENT_S
@@ -130,15 +133,6 @@ def _compute_left_s(row: RunTask, run: CompletionRun, now: dt.datetime) -> float
     if run.after_id is not None and run.state is RunState.QUEUED:
         return math.inf  # it waits for its turn; its clock has not begun
     return run.budget_s - (now - row.queued_at).total_seconds()
-
-
-def _build_model_wait_check(ctx: Context, session: Session, target: str) -> Callable[[RunTask, CompletionRun], bool]:
-    """Which jobs of completions for the model wait until a worker has loaded it: the one that the worker has claimed,
-    and those in the queue if no other worker has it in memory."""
-    if not _is_loading(session, target):
-        return lambda _row, _run: False
-    queue_waits = not _is_loaded_elsewhere(ctx, session, target)
-    return lambda row, run: queue_waits if row.state is TaskState.QUEUED else run.started_at is None
 
 
 def _is_loading(session: Session, target: str) -> bool:
@@ -163,44 +157,30 @@ def _is_worker_alive(ctx: Context, row: RunTask, run: Run, beaten_since: dt.date
     return last_heartbeat >= beaten_since
 
 
-def _finish_waiting_job(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
-    """Finishes a job that no worker began in time, with empty samples. False if someone else was first."""
+def _end_job(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
+    """Finishes a job that no worker began in time, with empty samples, or fails one whose worker has stopped answering.
+
+    False if its state or its fence are not as they were read: the worker or another caller was first.
+    """
+    is_waiting = row.state is TaskState.QUEUED
+    state, error = (TaskState.FINISHED, None) if is_waiting else (TaskState.FAILED, WORKER_LOST_ERROR)
     waited_s = (now - row.queued_at).total_seconds()
-    values = {"state": TaskState.FINISHED, "queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
-    with ctx.database.session() as session:
-        if not _end_if_unchanged(session, row, RunTask.fence.is_(None), now, values):
-            return False
-        session.execute(insert(Sample), [_build_empty_sample(row, run, i, waited_s) for i in range(run.n)])
-        # Its tests could not be prepared in time; there is nothing to judge.
-        waits = update(Run).where(Run.id == run.id, Run.state == RunState.QUEUED)
-        session.execute(waits.values(state=RunState.RUNNING), execution_options={"synchronize_session": False})
-        _publish_end_after_commit(ctx, session, row, run, TaskState.FINISHED)
-    return True
-
-
-def _fail_lost_job(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
-    """Fails a job whose worker has stopped answering. False if the worker or another caller was first."""
-    values = {"state": TaskState.FAILED, "failure": Failure.WORKER_LOST, "error": WORKER_LOST_ERROR}
-    with ctx.database.session() as session:
-        if not _end_if_unchanged(session, row, RunTask.fence == row.fence, now, values):
-            return False
-        _publish_end_after_commit(ctx, session, row, run, TaskState.FAILED, WORKER_LOST_ERROR)
-    return True
-
-
-def _end_if_unchanged(
-    session: Session, row: RunTask, is_owned: ColumnElement[bool], now: dt.datetime, values: dict[str, Any]
-) -> bool:
-    """Ends the job with these values if its state and its fence are as they were read; returns whether they were."""
+    values: dict[str, Any] = {"failure": Failure.WORKER_LOST, "error": error}
+    if is_waiting:
+        values = {"queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
     released = {"fence": None, "lease_until": None, "finished_at": clamp_end_to_start(RunTask.started_at, now)}
+    is_owned = RunTask.fence.is_not_distinct_from(row.fence)
     unchanged = update(RunTask).where(RunTask.id == row.id, RunTask.state == row.state, is_owned)
-    return execute_change(session, unchanged.values(released | values))
-
-
-def _publish_end_after_commit(
-    ctx: Context, session: Session, row: RunTask, run: Run, state: TaskState, error: str | None = None
-) -> None:
-    call_after_commit(session, publish_task_change, ctx, run.id, row.task.task_id, row.position, state, error)
+    with ctx.database.session() as session:
+        if not execute_change(session, unchanged.values(state=state, **released, **values)):
+            return False
+        if is_waiting:
+            session.execute(insert(Sample), [_build_empty_sample(row, run, i, waited_s) for i in range(run.n)])
+            # Its tests could not be prepared in time; there is nothing to judge.
+            waits = update(Run).where(Run.id == run.id, Run.state == RunState.QUEUED)
+            session.execute(waits.values(state=RunState.RUNNING), execution_options={"synchronize_session": False})
+        call_after_commit(session, publish_task_change, ctx, run.id, row.task.task_id, row.position, state, error)
+    return True
 
 
 def _build_empty_sample(row: RunTask, run: Run, index: int, finished_s: float) -> dict[str, object]:

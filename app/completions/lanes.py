@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,58 +20,29 @@ from app.runs import presentation, repository
 from app.runs.figures import get_finish_time
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.samples.origins import Piece, cut_pieces, iterate_tokens, locate_program_origins
-from app.web.ui.display import escape_plain, highlight_source
-from app.web.ui.units import format_count
+from app.samples.origins import cut_pieces, iterate_tokens
+from app.web.ui.display import escape_plain, highlight_source, strip_prompt
 from evaluation.extractor import Extractor
 
 FENCE = "\n```"  # ends an answer to a chat prompt; no part of the code
 extractor = Extractor()
 
 
-@dataclass(frozen=True)
-class RenderedAnswer:
-    """An answer as HTML. `program` is "" where the text holds none, and None where nothing says what to look for."""
+def _build_answer(run: Run, task: Task, sample: Sample) -> tuple[Markup | None, Markup]:
+    """(program, text) as HTML: the program that was judged, or would be, "" where the text holds none.
 
-    program: Markup | None
-    text: Markup
-
-
-def build_sample_answer(run: Run, task: Task, sample: Sample) -> RenderedAnswer:
-    """The answer of a stored sample: the program that was judged, or would be; of an unfinished one only the text."""
-    text = cut_pieces(sample.raw, sample.ends or [], sample.origins)
-    if get_finish_time(sample) is None:
-        return RenderedAnswer(None, _highlight_origins(text, task.language))
-    return build_text_answer(run, task, text, sample.program)
-
-
-def build_text_answer(run: Run, task: Task, text: Sequence[Piece], program: str | None = None) -> RenderedAnswer:
-    """The answer in a text, given in pieces by origin; `program` is what was extracted from it, if anything was.
-
-    Nothing is looked for in an answer to a prompt that defines no function.
+    None for an unfinished sample, and for an answer to a prompt that defines no function.
     """
-    raw = "".join(part for _, part in text)
+    pieces = cut_pieces(sample.raw, sample.ends or [], sample.origins)
+    text = highlight_source(sample.raw.removesuffix(FENCE), pieces, task.language)
+    if get_finish_time(sample) is None:
+        return None, text
+    program = sample.program
     if program is None and task.entry_point:
         mode = run.prompt_mode_used or "completion"
-        program = extractor.extract(to_evaluation_task(task), restore_original_text(raw), mode).program  # type: ignore[arg-type]
-    shown_program = None if program is None else _strip_prompt(program, task, text)
-    return RenderedAnswer(shown_program, _highlight_origins(text, task.language))
-
-
-def _highlight_origins(text: Sequence[Piece], language: str) -> Markup:
-    return highlight_source("".join(part for _, part in text).removesuffix(FENCE), text, language)
-
-
-def _strip_prompt(program: str, task: Task, text: Sequence[Piece]) -> Markup:
-    """The program; only what follows the prompt where the text continues that, since it stands on the page already."""
-    prompt = task.prompt
-    if not program.startswith(prompt) or prompt.strip() in "".join(part for _, part in text):
-        return highlight_source(program, locate_program_origins(program, text), task.language)
-    rest = program[len(prompt) :]
-    note = Markup('<span class="given">… {} of the prompt</span>\n').format(
-        format_count(len(prompt.splitlines()), "line")
-    )
-    return note + highlight_source(rest, locate_program_origins(rest, text), task.language)
+        program = extractor.extract(to_evaluation_task(task), restore_original_text(sample.raw), mode).program  # type: ignore[arg-type]
+    shown = None if program is None else strip_prompt(program, task.prompt, task.language, pieces)
+    return shown, text
 
 
 REPLAYED_CHARACTERS = 4000  # of each sample: more than its lane shows without scrolling
@@ -84,7 +54,8 @@ class Lane:
 
     square: presentation.SampleSquare
     rank: int | None
-    answer: RenderedAnswer
+    program: Markup | None
+    text: Markup
     replay: dict[str, Any]
 
 
@@ -102,22 +73,16 @@ class CompletionView:
         return self.run.state in OPEN_RUN_STATES
 
     @property
-    def finished(self) -> int:
-        """How many samples finished within the budget."""
-        return sum(get_finish_time(lane.square.row) is not None for lane in self.lanes)
+    def ended(self) -> list[tuple[float, Sample]]:
+        """The samples that finished within the budget and the seconds that took, the earliest first."""
+        samples = sorted((lane.square.row for lane in self.lanes), key=lambda sample: sample.index)
+        ended = [(end, sample) for sample in samples if (end := get_finish_time(sample)) is not None]
+        return sorted(ended, key=lambda each: each[0])
 
     @property
     def passed(self) -> int:
         """How many of those pass the test."""
-        return sum(
-            get_finish_time(lane.square.row) is not None and lane.square.row.verdict == PASSED for lane in self.lanes
-        )
-
-    @property
-    def first(self) -> Sample | None:
-        """The sample that finished first; None if none finished within the budget."""
-        ends = [(end, lane.square.row) for lane in self.lanes if (end := get_finish_time(lane.square.row)) is not None]
-        return min(ends, key=lambda each: (each[0], each[1].index))[1] if ends else None
+        return sum(sample.verdict == PASSED for _, sample in self.ended)
 
     @property
     def tokens(self) -> int:
@@ -138,8 +103,8 @@ def require_completion(session: Session, run_id: uuid.UUID) -> CompletionRun:
     return run
 
 
-def load_completion_view(session: Session, run_id: uuid.UUID, *, chosen_first: bool = True) -> CompletionView:
-    """A completion and its lanes by rank, the chosen sample first; or all in the order they finished.
+def load_completion_view(session: Session, run_id: uuid.UUID) -> CompletionView:
+    """A completion and its lanes by rank, the chosen sample first.
 
     Raises NotFoundError for a run that is not a completion.
     """
@@ -147,20 +112,19 @@ def load_completion_view(session: Session, run_id: uuid.UUID, *, chosen_first: b
     row = repository.load_tasks_with_samples(session, run.id, origins=True)[0]
     squares = presentation.build_squares(row.samples)
     ranks = presentation.rank_samples(squares)
-    if chosen_first:
-        squares.sort(key=lambda square: (not square.chosen, ranks.get(square.row.index, math.inf)))
-    return CompletionView(run, row, [_build_lane(run, row, square, ranks.get(square.row.index)) for square in squares])
-
-
-def _build_lane(run: Run, row: RunTask, square: presentation.SampleSquare, rank: int | None) -> Lane:
-    return Lane(square, rank, build_sample_answer(run, row.task, square.row), _build_replay(row, square.row))
+    squares.sort(key=lambda square: (not square.chosen, ranks.get(square.row.index, math.inf)))
+    lanes = [
+        Lane(one, ranks.get(one.row.index), *_build_answer(run, row.task, one.row), _build_replay(row, one.row))
+        for one in squares
+    ]
+    return CompletionView(run, row, lanes)
 
 
 def _build_replay(row: RunTask, sample: Sample) -> dict[str, Any]:
     """`first` and `end` in seconds, between which the page spreads the `n_tokens` evenly.
 
-    `tokens` are [origin, text] pairs within the first REPLAYED_CHARACTERS. A sample from before ends of
-    tokens were stored appears whole when it ends.
+    `tokens` are [origin, text] pairs within the first REPLAYED_CHARACTERS. Without their ends, as of a remote model, a
+    sample appears whole when it ends.
     """
     end = get_finish_time(sample) or sample.finished_s or row.wall_s or 0.0
     text = escape_plain(sample.raw.removesuffix(FENCE))[:REPLAYED_CHARACTERS]

@@ -10,13 +10,9 @@ from werkzeug.wrappers import Response
 from app.completions import against_plain, forms, lanes, service
 from app.completions.lanes import CompletionView
 from app.completions.schemas import CompletionSpec
-from app.core.errors import BadInputError, NotFoundError
-from app.core.events import event_types
-from app.core.events.bus import BEFORE_FIRST
-from app.core.events.texts import TextAssembler
+from app.core.errors import BadInputError
 from app.core.states import Scope
 from app.runs.forms import map_field_error, parse_form
-from app.samples.models import FINISHED_REASONS
 from app.web.http.request_context import get_context, get_session
 from app.web.http.security import require_scope
 
@@ -59,20 +55,6 @@ def cancel(run_id: uuid.UUID) -> Response:
     lanes.require_completion(get_session(), run_id)
     against_plain.cancel(get_context(), run_id)
     return redirect(url_for("complete.show", run_id=run_id), 303)
-
-
-@bp.get("/complete/<uuid:run_id>/answers/<int:index>")
-def answer(run_id: uuid.UUID, index: int) -> str:
-    """The answer of a sample that has finished while others are still decoded. Raises NotFoundError."""
-    run = lanes.require_completion(get_session(), run_id)
-    texts = TextAssembler()
-    events = [texts.expand(event) for event in get_context().bus.read(run_id, BEFORE_FIRST, 0)]
-    for event in reversed([event for event in events if event is not None]):
-        for sample in event.data["samples"] if event.type == event_types.TEXT else ():
-            if sample["index"] == index and sample["finish_reason"] in FINISHED_REASONS:
-                found = lanes.build_text_answer(run, run.tasks[0].task, sample["pieces"])
-                return render_template("completions/answer.html", answer=found, index=index)
-    raise NotFoundError(f"sample {index} has not finished: look again when it has")
 
 
 def _render_page(

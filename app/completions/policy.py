@@ -78,12 +78,12 @@ class CompletionPolicy(Policy):
         return deadlines.restart_clocks(ctx, run.id, run.target)
 
     def get_request_options(self, run: Run) -> dict[str, Any]:
-        """Returns what a request to the OpenAI API may ask for, and the samples that are enough under load.
+        """Returns what a request to the OpenAI API may ask for.
 
         A completion that may use the prefix cache may also draft from earlier answers; one that is
         compared with plain decoding may not.
         """
-        asked = {name: getattr(run, name) for name in ("n_min", "prompt_logprobs", "top_logprobs")}
+        asked = {name: getattr(run, name) for name in ("prompt_logprobs", "top_logprobs")}
         return {**asked, "earlier_answers": run.prefix_cache}
 
     def on_run_end(self, ctx: Context, session: Session, run: Run) -> None:

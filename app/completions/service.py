@@ -45,7 +45,7 @@ def submit(ctx: Context, spec: CompletionSpec, **options: Any) -> uuid.UUID:
     """
     graded = bool(spec.test.strip())
     task = _build_task(spec)
-    return submit_prompts(ctx, spec, (task,), name=task.entry_point, graded=graded, n_min=spec.n_min, **options)
+    return submit_prompts(ctx, spec, (task,), name=task.entry_point, graded=graded, **options)
 
 
 def submit_prompts(
@@ -61,29 +61,24 @@ def submit_prompts(
     prefix_cache: bool = True,
     prompt_logprobs: int | None = None,
     top_logprobs: int = 0,
-    n_min: int | None = None,
     template_kwargs: Mapping[str, Any] | None = None,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, all within one budget, which begins now.
 
-    `name` is by default the first line of the first prompt; with `n_min` fewer samples may be decoded under load. The
-    completion begins when the one named by `after_id` has ended. `pinned_worker` and `handover` are as for runs,
-    `prompt_logprobs` and `top_logprobs` as in decoding.request.Request. The chat template can read `template_kwargs`.
-    An editor sends nearly the same file again and again, so a completion uses the prefix cache, unless `prefix_cache`
-    says that it must not.
+    `name` is by default the first line of the first prompt. The completion begins when the one named by `after_id` has
+    ended. `pinned_worker` and `handover` are as for runs, `prompt_logprobs` and `top_logprobs` as in
+    decoding.request.Request. The chat template can read `template_kwargs`.
 
     Raises BadInputError, OverloadedError if too many wait, UnavailableError if the broker cannot be reached.
     """
-    if n_min is not None and n_min > spec.n:
-        raise BadInputError(f"n_min is {n_min} and n is {spec.n}: give at most n", "n_min")
     is_local_command = is_local(pinned_worker, handover)
     _require_decodable(ctx, spec, tasks, is_local_command=is_local_command)
     is_waited_for = not is_local_command and after_id is None
     if is_waited_for and (fault := ctx.broker.find_fault()):
         raise UnavailableError(f"no worker can be reached because the broker {fault}: try again in a moment")
     prompts = [Task(**build_task_columns(position, task)) for position, task in enumerate(tasks)]
-    hashed = json.dumps([_select_hashed_fields(task) for task in tasks])
-    with admit_completion(ctx, spec, tasks) if is_waited_for else nullcontext():
+    hashed = json.dumps([asdict(task) for task in tasks])
+    with admit_completion(ctx, spec) if is_waited_for else nullcontext():
         completion = build_run(
             CompletionRun,
             spec,
@@ -98,7 +93,6 @@ def submit_prompts(
             prompts_sha256=hashlib.sha256(hashed.encode()).hexdigest(),
             prompt_logprobs=prompt_logprobs,
             top_logprobs=top_logprobs,
-            n_min=n_min,
             after_id=after_id,
             provenance={TEMPLATE_KWARGS: json.dumps(template_kwargs)} if template_kwargs else {},
         )
@@ -123,20 +117,9 @@ def _require_decodable(
     require_answering(ctx, [spec.target], is_local=is_local_command)
 
 
-def _select_hashed_fields(task: evaluation_datasets.Task) -> dict[str, Any]:
-    """The fields of a prompt that its hash covers; Python's have the hash that they had before other languages."""
-    fields = asdict(task)
-    del fields["signature"], fields["cases"]
-    if task.language == PYTHON:
-        del fields["language"]
-    return fields
-
-
 def validate_spec(ctx: Context, spec: CompletionSpec) -> None:
     """Raises BadInputError for a model that is not allowed or not known, or for tests without a function to call."""
-    require_allowed_models(ctx, spec.target, spec.drafter)
-    require_models(ctx, spec)
-    _require_mode(spec, (_build_task(spec),))
+    _require_decodable(ctx, spec, (_build_task(spec),), is_local_command=False)
 
 
 def find_entry_point(spec: CompletionSpec) -> str:

@@ -76,8 +76,7 @@ def _enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     """Cancels the run unless it has ended: then it only reads, because every answer ends with this call.
 
-    A streamed response calls it when it is closed: if the client disconnects before the first byte, the generator has
-    not started, and its `finally` does not run.
+    A streamed response calls it when closed, since a generator that never started runs no `finally`.
     """
     with ctx.database.read() as session:
         is_open = session.scalar(select(Run.id).where(Run.id == run_id, Run.state.in_(OPEN_RUN_STATES)))

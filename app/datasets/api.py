@@ -14,7 +14,7 @@ from app.core.db.storable import InputText
 from app.core.states import DatasetKind, Scope
 from app.datasets import repository, service
 from app.web.http.operations import declare_operation
-from app.web.http.paging import DIGITS, PageQuery, split_rows
+from app.web.http.paging import PageQuery, split_rows
 from app.web.http.request_context import get_context, get_session
 from app.web.http.schemas import RequestModel, ResponseModel
 from app.web.http.security import require_scope
@@ -117,7 +117,7 @@ def import_(form: DatasetImportForm) -> tuple[DatasetDocument, dict[str, str]]:
 def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     """A dataset and its tasks."""
     dataset = repository.get_dataset(get_session(), dataset_id)
-    (after,) = query.parse_numbers(DIGITS) or (None,)
+    (after,) = query.parse_numbers(1) or (None,)
     rows = repository.load_tasks_page(get_session(), dataset_id, limit=query.limit + 1, after=after)
     page, following = split_rows(rows, query, lambda task: str(task.position))
     checks = [CheckDocument.from_row(check) for check in repository.load_checks(get_session(), dataset_id)]
@@ -130,7 +130,7 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
 
 @bp.delete("/datasets/<uuid:dataset_id>")
 @require_scope(Scope.ADMIN)
-@declare_operation({204: None}, problems=(409,))
+@declare_operation({204: None})
 def delete(dataset_id: uuid.UUID) -> None:
     """Deletes a dataset that no run and no study uses, with the project's files that only it needs."""
     service.delete_dataset(get_context(), dataset_id)

@@ -14,7 +14,7 @@ from app.datasets import repository, service
 from app.web.http.limits import UPLOAD_BYTES
 from app.web.http.request_context import get_context, get_session
 from app.web.http.security import may_use, require_scope
-from app.web.ui.form_errors import label_field
+from app.web.ui.display import label_field
 
 bp = Blueprint("datasets", __name__)
 

@@ -14,7 +14,7 @@ from app.runs.clock import Disturbance, find_clock_disturbance
 from app.runs.repository import get_run
 from app.studies.analysis import compare_named_runs
 from app.studies.sentences import MeasuredTasks
-from app.web.ui.charts.comparison import choose_opening_budget
+from app.web.ui.charts.chart import choose_opening_budget
 from evaluation.studies.answer import BudgetAnswer, answer_at
 from evaluation.studies.arms import ArmComparison
 

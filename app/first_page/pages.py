@@ -24,9 +24,7 @@ from app.runs.forms import parse_budget
 from app.runs.repository import RunFilter, count_runs
 from app.studies.loading import has_unloaded_reference
 from app.web.http.request_context import get_context, get_session, get_singleton
-from app.web.ui.charts.axes import HALF
-from app.web.ui.charts.chart import Chart, ChartCurve
-from app.web.ui.charts.curves import draw_pass_curves
+from app.web.ui.charts.chart import HALF, Chart, ChartCurve, draw_pass_curves
 from evaluation.studies.analysis import list_study_budgets
 
 bp = Blueprint("first_page", __name__)
@@ -90,4 +88,4 @@ def _draw_models(page_answer: FirstPageAnswer, found: ModelsAtBudget) -> Chart:
         for series, row in enumerate(rows)
     ]
     title = "Right answers in time"
-    return draw_pass_curves(curves, title, page_answer.n_tasks, budget=found.shown_s, width=HALF, few_ticks=True)
+    return draw_pass_curves(curves, title, page_answer.n_tasks, budget=found.shown_s, width=HALF)

@@ -53,7 +53,7 @@ def index(query: PageQuery) -> ModelPage:
 
 @bp.delete("/models/<path:reference>")
 @require_scope(Scope.ADMIN)
-@declare_operation({200: DeletedModel}, problems=(409,))
+@declare_operation({200: DeletedModel})
 def delete_model(reference: str) -> DeletedModel:
     """Deletes what Bassline placed in this machine's cache for a model. A user's own files and all results stay."""
     return cached.delete_model(get_context(), reference)

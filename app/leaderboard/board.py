@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from app.leaderboard.columns import COLUMNS
 from app.leaderboard.entries import MEASURED_ELSEWHERE, LeaderboardEntry, label_entries
 from app.leaderboard.service import LeaderboardRow
-from app.web.ui.charts.axes import HALF
-from app.web.ui.charts.chart import Chart, ChartCurve
-from app.web.ui.charts.curves import draw_pass_curves
+from app.web.ui.charts.chart import HALF, Chart, ChartCurve, draw_pass_curves
 
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
 ROWS_SHOWN = 10  # of the first group, unless the reader asks for all rows

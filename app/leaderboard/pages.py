@@ -12,7 +12,7 @@ from app.leaderboard.entries import LeaderboardCache
 from app.leaderboard.service import MIN_TASKS, rank_runs
 from app.runs.forms import parse_budget
 from app.web.http.request_context import get_session, get_singleton
-from app.web.ui.charts.comparison import choose_opening_budget
+from app.web.ui.charts.chart import choose_opening_budget
 from app.web.ui.units import format_exact_seconds
 from evaluation.studies.analysis import list_study_budgets
 

@@ -46,11 +46,13 @@ class TextAnswers:
         """
         if not self._asked.echo:
             return self.build_last(index, sample.raw, sample)
-        if self._asked.get_logprob_options().prompt_logprobs is not None and task.prompt_logprobs is None:
+        if self._asked.logprobs is not None and task.prompt_logprobs is None:
             raise BadInputError("budget was over before the whole prompt was scored: give more seconds", "budget")
         text, tokens = task.prompt_sent or "", [TokenLogprob(*token) for token in task.prompt_logprobs or []]
         if self._asked.max_tokens:
-            text, tokens = text + sample.raw, tokens + _list_tokens(sample) + _list_eos_token(sample)
+            text, tokens = text + sample.raw, tokens + _list_tokens(sample)
+            if sample.eos_logprob is not None:  # clients expect one entry for each token drawn
+                tokens.append(TokenLogprob("", sample.eos_logprob, []))
         return self._build_end(index, text, sample, tokens)
 
     def _build_end(self, index: int, text: str, sample: Sample, tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
@@ -149,11 +151,6 @@ def _list_tokens(sample: Sample) -> list[TokenLogprob]:
     texts = [sample.raw[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=False)]
     tops = sample.top_logprobs or [[]] * len(texts)
     return [TokenLogprob(*token) for token in zip(texts, sample.logprobs, tops, strict=True)]
-
-
-def _list_eos_token(sample: Sample) -> list[TokenLogprob]:
-    """The token that ended the sample: with echo, clients expect one entry for each token drawn."""
-    return [] if sample.eos_logprob is None else [TokenLogprob("", sample.eos_logprob, [])]
 
 
 def _head(run: Run, name: str, kind: str, model: str) -> dict[str, Any]:

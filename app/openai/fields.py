@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -25,41 +25,24 @@ from app.runs.schemas import MAX_N, DecodingSpec, PromptMode
 from evaluation.datasets import Task
 
 MAX_STOPS = 256
-# Parameters of OpenAI's API, and of vLLM, SGLang, llama.cpp and others beyond it, that would change the text but are
-# not supported, each with its neutral values, which clients send by default.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "add_generation_prompt": (True,),
     "add_special_tokens": (True,),
-    "allowed_token_ids": ([],),
-    "bad_words": ([],),
     "best_of": (1,),
-    "chat_template_kwargs": ({},),
-    "continue_final_message": (False,),
-    "echo": (False,),
-    "frequency_penalty": (0,),
     "function_call": ("none",),
-    "functions": ([],),
-    "ignore_eos": (False,),
-    "include_stop_str_in_output": (False,),
     "length_penalty": (1,),
-    "logit_bias": ({},),
-    "min_p": (0,),
-    "min_tokens": (0,),
     "modalities": (["text"],),
-    "presence_penalty": (0,),
     "repetition_penalty": (1,),
     "response_format": ({"type": "text"},),
-    "return_token_ids": (False,),
-    "return_tokens_as_token_ids": (False,),
     "skip_special_tokens": (True,),
     "spaces_between_special_tokens": (True,),
-    "stop_token_ids": ([],),
     "tool_choice": ("none",),
-    "tools": ([],),
     "top_k": (0, -1),
     "typical_p": (1,),
-    "use_beam_search": (False,),
 }
+"""Parameters of OpenAI's API, and of vLLM, SGLang, llama.cpp and others beyond it, that would change the text but are
+not supported, each with its neutral values, which clients send by default. Those of any other are in NOTHING."""
+NOTHING: tuple[Any, ...] = (False, 0, "", [], {})
 # Ignored: they only affect attribution, records, priority or caching, not the text.
 IGNORED = frozenset(
     {
@@ -94,15 +77,8 @@ class StreamOptions(BaseModel):
     continuous_usage_stats: Literal[False] = False
 
 
-class LogprobOptions(NamedTuple):
-    """`prompt_logprobs` and `top_logprobs` of decoding.request.Request."""
-
-    prompt_logprobs: int | None
-    top_logprobs: int
-
-
 class SamplesRequest(BaseModel, ABC):
-    """n samples of each prompt, or under load as few as `n_min`. `budget` is the seconds of wall clock for all prompts
+    """n samples of each prompt. `budget` is the seconds of wall clock for all prompts
     together, from the moment the request is accepted; if missing, each prompt adds BASSLINE_COMPLETION_BUDGET_S.
     `drafter` is the option of a run.
 
@@ -122,7 +98,6 @@ class SamplesRequest(BaseModel, ABC):
     stream: StrictBool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
     budget: StrictFloat | None = Field(None, ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
-    n_min: StrictInt | None = Field(None, ge=1, le=MAX_N)
     drafter: InputText | None = Field(None, max_length=500)
 
     @model_validator(mode="before")
@@ -135,7 +110,7 @@ class SamplesRequest(BaseModel, ABC):
         for name, given in (self.model_extra or {}).items():
             if name in IGNORED or (name, given) == ("best_of", self.n):
                 continue
-            if given not in NEUTRAL.get(name, ()):
+            if given not in NEUTRAL.get(name, NOTHING):
                 raise BadInputError(f"{name[:60]} is not offered here: leave it out", name)
         if len(self.stop) > MAX_STOPS or "" in self.stop:
             raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
@@ -175,6 +150,7 @@ class SamplesRequest(BaseModel, ABC):
         """What the chat template can read beside the messages."""
         return {}
 
+    @property
     @abstractmethod
-    def get_logprob_options(self) -> LogprobOptions:
-        """The log-probabilities that the answer shows beside the chosen tokens."""
+    def logprob_options(self) -> dict[str, Any]:
+        """`prompt_logprobs` and `top_logprobs` of decoding.request.Request."""

@@ -21,7 +21,7 @@ from pydantic import (
 from app.completions.schemas import MAX_CHARACTERS
 from app.core.db.storable import InputText
 from app.core.errors import BadInputError
-from app.openai.fields import LogprobOptions, SamplesRequest
+from app.openai.fields import SamplesRequest
 from app.runs.schemas import MAX_TOKENS, PromptMode
 from decoding.request import MAX_TOP_LOGPROBS
 from evaluation.datasets import Task
@@ -96,9 +96,10 @@ class CompletionRequest(SamplesRequest):
         """`infill` if there is a suffix."""
         return "raw" if self.suffix is None else "infill"
 
-    def get_logprob_options(self) -> LogprobOptions:
+    @property
+    def logprob_options(self) -> dict[str, Any]:
         """`logprobs` top tokens at each position; with `echo` at the positions of the prompt as well."""
-        return LogprobOptions(self.logprobs if self.echo else None, self.logprobs or 0)
+        return {"prompt_logprobs": self.logprobs if self.echo else None, "top_logprobs": self.logprobs or 0}
 
     def build_tasks(self) -> tuple[Task, ...]:
         """Each prompt as a task without tests."""
@@ -184,9 +185,10 @@ class ChatRequest(SamplesRequest):
         """`max_completion_tokens`, or `max_tokens`, its older name."""
         return self.max_completion_tokens or self.max_tokens or USUAL_MAX_TOKENS
 
-    def get_logprob_options(self) -> LogprobOptions:
+    @property
+    def logprob_options(self) -> dict[str, Any]:
         """The log-probabilities that the answer shows beside the chosen tokens."""
-        return LogprobOptions(None, self.top_logprobs)
+        return {"top_logprobs": self.top_logprobs}
 
     def build_tasks(self) -> tuple[Task, ...]:
         """The conversation as one task; its prompt is for people to read."""

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from app.completions import service as completions
 from app.completions import waiting
-from app.completions.models import CompletionRun
 from app.core.context import Context
 from app.core.errors import BadInputError, BasslineError, BusyError, CancelledError, NotFoundError
 from app.core.events import event_types
@@ -41,17 +40,21 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
             ctx,
             spec,
             asked.build_tasks(),
-            n_min=asked.n_min,
             template_kwargs=asked.template_kwargs,
-            **asked.get_logprob_options()._asdict(),
+            **asked.logprob_options,
         )
     except ValidationError as error:
         raise to_bad_input(error) from None
 
 
 def answer(ctx: Context, run_id: uuid.UUID, answers: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
-    """The completion object, once every sample has ended. Raises as `wait_until_ended` does."""
-    run, tasks = wait_until_ended(ctx, run_id, disconnected)
+    """The completion object, once every sample has ended. `disconnected` says whether the client has disconnected.
+
+    Raises BusyError, BadInputError, ClientDisconnectedError or BasslineError.
+    """
+    for _ in _follow(ctx, run_id, disconnected):
+        pass
+    run, tasks = _load_ended(ctx, run_id)
     choices = [
         answers.build_choice(_compute_choice_index(task, sample, run), task, sample)
         for task in tasks
@@ -112,16 +115,6 @@ def _stream_choices(
         yield _format_frame({**head, "choices": [], **usage})
 
 
-def wait_until_ended(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> tuple[Run, list[RunTask]]:
-    """The run and its tasks, once every sample has ended. `disconnected` says whether the client has disconnected.
-
-    Raises BusyError, BadInputError, ClientDisconnectedError or BasslineError.
-    """
-    for _ in _follow(ctx, run_id, disconnected):
-        pass
-    return _load_ended(ctx, run_id)
-
-
 def build_error_document(error: BasslineError) -> dict[str, Any]:
     """An error in OpenAI's shape."""
     field = getattr(error, "field", None)
@@ -152,21 +145,17 @@ def _follow(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -
     give_up = time.monotonic() + CLAIM_TIMEOUT_S
     for event in waiting.follow_completion(ctx, run_id, disconnected):
         yield event
-        if event is None and time.monotonic() > give_up and not _is_claimed(ctx, run_id):
-            raise BusyError(f"no worker accepted the prompt within {CLAIM_TIMEOUT_S:g} seconds: try again later")
-
-
-def _is_claimed(ctx: Context, run_id: uuid.UUID) -> bool:
-    with ctx.database.read() as session:
-        return has_task_left_queue(session, run_id)
+        if event is None and time.monotonic() > give_up:
+            with ctx.database.read() as session:
+                if not has_task_left_queue(session, run_id):
+                    raise BusyError(f"no worker accepted the prompt within {CLAIM_TIMEOUT_S:g} s: try again later")
 
 
 def _load_ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     """The run and its tasks in order, samples loaded. Raises the error that ended it early."""
     with ctx.database.read() as session:
         run, tasks = get_run(session, run_id), list(load_tasks_with_logprobs(session, run_id))
-        assert isinstance(run, CompletionRun)
-        whole = all(len(task.samples) >= (run.n_min or run.n) for task in tasks)
+        whole = all(len(task.samples) >= run.n for task in tasks)
     if run.state is RunState.FINISHED and whole:
         return run, tasks
     failed: Run | RunTask = next((t for t in tasks if t.error), run)

@@ -27,7 +27,7 @@ from app.runs.documents import (
 from app.runs.quiet import describe_quiet_wait
 from app.runs.schemas import ImportSpec, RunSpec
 from app.web.http.operations import EVENTS, declare_operation
-from app.web.http.paging import DIGITS, PageQuery, split_rows
+from app.web.http.paging import PageQuery, split_rows
 from app.web.http.request_context import get_context, get_session
 from app.web.http.responses import send_download
 from app.web.http.schemas import RequestModel
@@ -147,7 +147,7 @@ def list_samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
         get_session(),
         run_id,
         limit=query.limit + 1,
-        after=query.parse_numbers(DIGITS, DIGITS),
+        after=query.parse_numbers(2),
         task_id=query.task_id,
         verdict=query.verdict,
     )
@@ -156,7 +156,7 @@ def list_samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
 
 
 @bp.get("/runs/<uuid:run_id>/curve", endpoint="curve")
-@declare_operation({200: CurveDocument}, problems=(409,))
+@declare_operation({200: CurveDocument})
 def get_curve(run_id: uuid.UUID) -> CurveDocument:
     """Pass@First and Pass@All of an ended run as functions of the budget."""
     run = repository.get_run(get_session(), run_id)
@@ -204,7 +204,7 @@ def annotate(run_id: uuid.UUID, body: AnnotationChanges) -> RunDocument:
 
 @bp.delete("/runs/<uuid:run_id>")
 @require_scope(Scope.ADMIN)
-@declare_operation({204: None}, problems=(409,))
+@declare_operation({204: None})
 def delete(run_id: uuid.UUID) -> None:
     """Deletes an ended run with its tasks, samples and figures."""
     service.delete(get_context(), run_id)

@@ -16,8 +16,8 @@ from app.language_models.service import list_drafter_options, list_models
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, Fieldset, get_options
 from app.runs.schemas import DecodingSpec, RunSpec
-from app.web.ui.display import pair_options
-from app.web.ui.form_errors import describe_fault, label_field
+from app.web.http.schemas import describe_fault
+from app.web.ui.display import label_field, pair_options
 from app.web.ui.units import format_exact
 from evaluation.decisions import MARGIN
 

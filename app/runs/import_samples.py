@@ -32,7 +32,7 @@ from app.runs.models import Run
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
 from app.samples.transport import IMPORT, Seconds, list_file_types
-from app.web.ui.form_errors import describe_fault
+from app.web.http.schemas import describe_fault
 from evaluation import exchange
 
 MAX_SAMPLES_OF_TASK = 10_000  # they are in memory together when they are judged

@@ -14,8 +14,7 @@ from app.runs.figures import is_finished
 from app.runs.models import Run, RunTask
 from app.runs.results import Figures
 from app.samples.models import Sample
-from app.web.ui.charts.chart import Chart, ChartCurve
-from app.web.ui.charts.curves import draw_pass_curves
+from app.web.ui.charts.chart import Chart, ChartCurve, draw_pass_curves
 from app.web.ui.display import VerdictSign, choose_verdict_sign
 from app.web.ui.units import (
     format_count,

@@ -86,14 +86,14 @@ def create_audit(body: AuditSpec) -> tuple[StudyOverview, dict[str, str]]:
 
 
 @bp.get("/studies/<uuid:study_id>/audit")
-@declare_operation({200: AuditDocument}, problems=(409,))
+@declare_operation({200: AuditDocument})
 def show_audit(study_id: uuid.UUID) -> AuditDocument:
     """Whether speculation changes the texts, over those that are decoded so far."""
     return audit.build_audit_document(get_session(), repository.get_study(get_session(), study_id))
 
 
 @bp.get("/studies/<uuid:study_id>/export")
-@declare_operation({200: tuple(kind for kind, _ in MEDIA_TYPES.values())}, problems=(409,))
+@declare_operation({200: tuple(kind for kind, _ in MEDIA_TYPES.values())})
 def export_(study_id: uuid.UUID, query: StudyExportQuery) -> Response:
     """A study as a file."""
     study = repository.get_study(get_session(), study_id)
@@ -138,7 +138,7 @@ def annotate(study_id: uuid.UUID, body: AnnotationChanges) -> StudyOverview:
 
 @bp.delete("/studies/<uuid:study_id>")
 @require_scope(Scope.ADMIN)
-@declare_operation({204: None}, problems=(409,))
+@declare_operation({204: None})
 def delete(study_id: uuid.UUID) -> None:
     """Deletes an ended study with the runs of its arms."""
     service.delete(get_context(), study_id)

@@ -28,8 +28,7 @@ from app.studies.progress import ArmProgress, compute_remaining_s, compute_run_p
 from app.studies.sentences import describe_answer, format_verdict
 from app.web.http.request_context import get_context, get_session, get_singleton, parse_id
 from app.web.http.security import require_scope
-from app.web.ui.charts.chart import Chart
-from app.web.ui.charts.comparison import LineCurve, choose_figure, choose_opening_budget, draw_comparison
+from app.web.ui.charts.chart import Chart, LineCurve, choose_figure, choose_opening_budget, draw_comparison
 from app.web.ui.tables import TextTable
 from app.web.ui.units import format_exact, format_seconds
 from evaluation.decisions import MARGIN

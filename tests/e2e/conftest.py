@@ -121,3 +121,11 @@ def page(browser: Browser) -> Iterator[Page]:
     yield page
     context.close()
     assert not faults
+
+
+@pytest.fixture
+def bare_page(browser: Browser) -> Iterator[Page]:
+    """A wide page that runs no script."""
+    with browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False) as context:
+        context.set_default_timeout(30_000)
+        yield context.new_page()

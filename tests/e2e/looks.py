@@ -8,6 +8,7 @@ dark colours have another contrast.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -50,6 +51,18 @@ class Look:
             found += PHONE._sideways(page)
             page.set_viewport_size({"width": self.width, "height": HEIGHT})
         return found
+
+    def check_pages(self, browser: Browser, urls: Iterable[str]) -> None:
+        """Asserts that every page has no fault or console error, and runs nothing of what a name or an output holds."""
+        page, found = self.open(browser), []
+        page.on("pageerror", lambda error: found.append(str(error)))
+        for url in urls:
+            page.goto(url)
+            found += self.faults(page)
+            if "owned" in page.title().split("·")[-1] or page.locator("main b, main script").count():
+                found.append(f"{url} runs what a name holds")
+        page.context.close()
+        assert not found, "\n".join(found)
 
     def _sideways(self, page: Page) -> list[str]:
         # A window that has just shrunk is laid out in the next frames: an editor measures itself there. The page's

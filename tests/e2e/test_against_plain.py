@@ -148,31 +148,15 @@ def test_a_race_cancelled_in_the_middle_keeps_what_speculative_has(live, engines
     expect(page.locator(f'[data-live="Speculative"] {ENDED}')).to_have_count(2)
 
 
-def test_a_second_side_that_cannot_be_loaded_is_shown_so(live_service, page):
-    def load(config, on_progress):
-        if config.drafter == "none":
-            raise OSError("No such file")
-        return StreamingEngine()
-
-    live_service.ctx.load_engine = load
-    start(page, live_service.url)
-    page.locator('[data-live="Plain"]').get_by_text("cannot be loaded: OSError: No such file").wait_for()
-    page.locator(".race-answer").filter(has_text="No result: plain decoding failed.").wait_for()
-    expect(page.locator(f'[data-live="Speculative"] {ENDED}')).to_have_count(2)
-
-
-def test_without_a_script_a_race_has_its_sentence_its_programs_and_the_raw_texts(site, browser):
-    context = browser.new_context(viewport={"width": 390, "height": 800}, java_script_enabled=False)
-    page = context.new_page()
-    page.goto(address_of(site))
-    expect(page.locator(".race-answer")).to_contain_text("first answer")
-    expect(page.locator("#replay")).to_be_hidden()
-    expect(page.get_by_label(re.compile("^Program of sample")).first).to_be_visible()
-    raw = page.get_by_label(re.compile("^Raw text of sample")).first
+def test_without_a_script_a_race_has_its_sentence_its_programs_and_the_raw_texts(site, bare_page):
+    bare_page.goto(address_of(site))
+    expect(bare_page.locator(".race-answer")).to_contain_text("first answer")
+    expect(bare_page.locator("#replay")).to_be_hidden()
+    expect(bare_page.get_by_label(re.compile("^Program of sample")).first).to_be_visible()
+    raw = bare_page.get_by_label(re.compile("^Raw text of sample")).first
     expect(raw).to_be_hidden()
-    page.get_by_text("Raw text", exact=False).first.click()
+    bare_page.get_by_text("Raw text", exact=False).first.click()
     expect(raw).to_be_visible()
-    context.close()
 
 
 @pytest.mark.parametrize(

@@ -73,34 +73,27 @@ def test_on_a_phone_the_list_of_runs_ends_within_eight_screens_and_goes_on(many,
 @pytest.mark.thorough
 @in_all_looks
 def test_the_forms_fit_and_satisfy_axe(many, browser, look):
-    page, found = look.open(browser), []
-    for path in (f"/runs/{many.first}", "/runs?archived=1", "/studies?archived=1"):
-        page.goto(many.url + path)
-        found += look.faults(page)
-    page.context.close()
-    assert not found, "\n".join(found)
+    paths = (f"/runs/{many.first}", "/runs?archived=1", "/studies?archived=1")
+    look.check_pages(browser, [many.url + path for path in paths])
 
 
-def test_a_run_is_noted_archived_and_found_again_without_a_script(many, browser):
-    context = browser.new_context(viewport=PHONE, java_script_enabled=False)
-    page = context.new_page()
+def test_a_run_is_noted_archived_and_found_again_without_a_script(many, bare_page):
     run = many.world.add_run("to be kept", limit=1, n=1)
-    page.goto(f"{many.url}/runs/{run}?tab=tasks")
-    page.get_by_text("Write a note").click()
-    page.get_by_label("Note, plain text").fill("<b>two</b>\nlines")
-    page.get_by_role("button", name="Save the note").click()
-    expect(page.get_by_role("region", name="Text of the note", exact=True)).to_have_text("<b>two</b>\nlines")
-    assert page.url.endswith(f"/runs/{run}?tab=tasks")
-    page.get_by_role("button", name="Archive").click()
-    expect(page.get_by_text("This run is archived.")).to_be_visible()
-    page.goto(f"{many.url}/runs?name=to+be+kept")
-    expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
-    page.get_by_label("Include archived").check()
-    page.get_by_role("button", name="Show").click()
-    page.get_by_role("link", name="to be kept").click()
-    page.get_by_role("button", name="Unarchive").click()
-    expect(page.get_by_text("This run is archived.")).to_have_count(0)
-    context.close()
+    bare_page.goto(f"{many.url}/runs/{run}?tab=tasks")
+    bare_page.get_by_text("Write a note").click()
+    bare_page.get_by_label("Note, plain text").fill("<b>two</b>\nlines")
+    bare_page.get_by_role("button", name="Save the note").click()
+    expect(bare_page.get_by_role("region", name="Text of the note", exact=True)).to_have_text("<b>two</b>\nlines")
+    assert bare_page.url.endswith(f"/runs/{run}?tab=tasks")
+    bare_page.get_by_role("button", name="Archive").click()
+    expect(bare_page.get_by_text("This run is archived.")).to_be_visible()
+    bare_page.goto(f"{many.url}/runs?name=to+be+kept")
+    expect(bare_page.get_by_role("heading", name="No run matches")).to_be_visible()
+    bare_page.get_by_label("Include archived").check()
+    bare_page.get_by_role("button", name="Show").click()
+    bare_page.get_by_role("link", name="to be kept").click()
+    bare_page.get_by_role("button", name="Unarchive").click()
+    expect(bare_page.get_by_text("This run is archived.")).to_have_count(0)
 
 
 def test_what_one_types_on_the_page_of_a_running_run_is_not_lost(many, page):

@@ -70,9 +70,3 @@ def test_more_than_two_runs_task_by_task(first_page):
     first_page.get_by_role("link", name="Compare task by task").first.click()
     expect(first_page.get_by_role("heading", level=1)).to_have_text("4 runs over 82 tasks of humaneval")
     expect(first_page.get_by_role("table").first).to_be_visible()
-
-
-def test_whether_the_clock_can_be_trusted(first_page):
-    first_page.get_by_role("link", name="Leaderboard").click()
-    first_page.locator("table.board").get_by_role("link", name="Clock disturbed").first.click()
-    expect(first_page.locator("#clock")).to_be_in_viewport()

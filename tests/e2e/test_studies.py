@@ -14,7 +14,7 @@ from app.core.states import RunState, TaskState
 from app.runs.models import RunTask
 from app.studies.models import Study
 from tests.app.world import open_world
-from tests.e2e.looks import HEIGHT, in_all_looks
+from tests.e2e.looks import HEIGHT, PHONE, in_all_looks
 from tests.e2e.screenshots import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -146,40 +146,32 @@ def test_a_study_that_is_watched_live_ends_as_a_reload_shows_it(site, page):
     assert (head.inner_text(), tabs.bounding_box()["y"]) == (seen, top)
 
 
-def test_hostile_names_run_nothing(site, page):
-    for url in (*(address(site, "hostile", tab) for tab in TABS), f"{site.url}/studies"):
-        page.goto(url)
-        assert "owned" not in page.title().split("·")[-1]
-        assert page.evaluate("document.querySelectorAll('main b, main script').length") == 0
-
-
 @pytest.mark.parametrize(
     "names", [NAMES[:1], pytest.param(NAMES[1:], marks=pytest.mark.thorough)], ids=["one", "others"]
 )
 @in_all_looks
 def test_pages_fit_and_satisfy_axe(site, browser, look, names):
-    page, found = look.open(browser), []
-    for url in pages(site, names):
+    look.check_pages(browser, pages(site, names))
+
+
+@pytest.mark.thorough
+def test_on_a_phone_a_study_ends_within_eight_screens(site, browser):
+    page = PHONE.open(browser)
+    for url in pages(site, NAMES):
         page.goto(url)
-        found += look.faults(page)
-        if look.width == 390 and "/studies/" in url and page.evaluate("document.body.scrollHeight") > 8.5 * HEIGHT:
-            found.append(f"{url} is longer than eight screens of a phone")
+        assert "/studies/" not in url or page.evaluate("document.body.scrollHeight") <= 8.5 * HEIGHT, url
     page.context.close()
-    assert not found, "\n".join(found)
 
 
-def test_pages_answer_without_javascript(site, browser):
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)
-    page = context.new_page()
-    page.goto(address(site, "paper"))
-    page.get_by_label("Budget per task", exact=True).fill("2")
-    page.get_by_role("button", name="Show").click()
-    expect(page.get_by_role("heading", name="At 2 s")).to_be_visible()
-    page.goto(site.url + "/studies/new?n=1&n=8")
-    page.get_by_label("Samples per task").fill("1, 2, 4")
-    page.get_by_role("button", name="Preview the arms").click()
-    expect(page.get_by_text("6 arms × 40 tasks")).to_be_visible()
-    context.close()
+def test_pages_answer_without_javascript(site, bare_page):
+    bare_page.goto(address(site, "paper"))
+    bare_page.get_by_label("Budget per task", exact=True).fill("2")
+    bare_page.get_by_role("button", name="Show").click()
+    expect(bare_page.get_by_role("heading", name="At 2 s")).to_be_visible()
+    bare_page.goto(site.url + "/studies/new?n=1&n=8")
+    bare_page.get_by_label("Samples per task").fill("1, 2, 4")
+    bare_page.get_by_role("button", name="Preview the arms").click()
+    expect(bare_page.get_by_text("6 arms × 40 tasks")).to_be_visible()
 
 
 def test_help_opens_beside_its_word_and_not_over_the_answer(site, page):

@@ -43,30 +43,6 @@ def test_a_mark_of_the_clock_leads_to_what_follows_for_its_run(reference_site, p
     expect(page.get_by_role("heading", level=1)).to_have_text("New run")
 
 
-def test_a_form_left_open_over_a_restart_leads_back_to_its_page(live, page):
-    page.goto(live)
-    page.context.clear_cookies()  # as after a restart, whose key signs no older cookie
-    page.get_by_role("button", name="Load the reference studies").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("This form has expired")
-    page.get_by_role("link", name="Back to the page").click()
-    page.get_by_role("button", name="Load the reference studies").click()
-    expect(page.get_by_role("link", name="Try my code")).to_be_visible()
-    expect(page.get_by_role("button", name="Load the reference studies")).to_have_count(0)
-
-
-def test_a_refused_upload_names_the_line_and_keeps_the_form(live, page, tmp_path):
-    wrong = tmp_path / "wrong.jsonl"
-    wrong.write_text("no json\n")
-    page.goto(f"{live}/datasets")
-    page.get_by_label("File").set_input_files(wrong)
-    page.get_by_role("button", name="Import").click()
-    alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("The file was not imported. Nothing was stored: correct the file")
-    alert.get_by_role("link", name="File").click()
-    expect(page.get_by_label("File")).to_be_focused()
-    expect(page.get_by_text("wrong.jsonl, line 1 is not JSON")).to_be_visible()
-
-
 @in_all_looks
 def test_pages_fit_and_satisfy_axe(live, reference_site, browser, look):
     page, found = look.open(browser), []

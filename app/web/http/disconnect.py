@@ -15,11 +15,9 @@ STALLED_S = 30  # seconds after which a connection that reads nothing of its res
 
 
 def build_disconnect_probe(environ: Mapping[str, Any]) -> ClientDisconnected:
-    """A function that returns whether the client has disconnected; callers poll it while they answer the request.
+    """A function to poll for whether the client has disconnected; under an unknown server it always returns False.
 
-    waitress watches the connection itself if its `channel_request_lookahead` is above 0. gunicorn passes its socket in
-    the environment, and poll(2) reports a closed connection without reading from it. Under any other server, the
-    function always returns False.
+    waitress watches the connection itself if its `channel_request_lookahead` is above 0. gunicorn passes its socket.
     """
     waitress: ClientDisconnected | None = environ.get("waitress.client_disconnected")
     if waitress is not None:

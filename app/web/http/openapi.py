@@ -24,8 +24,6 @@ from app.web.http.security import PUBLIC, get_scope
 PREFIX = "/api/v1"
 SCHEMAS = "#/components/schemas/"
 METHODS = ("GET", "POST", "PATCH", "DELETE")
-WITH_BODY = ("POST", "PATCH")
-ALWAYS = (404, 405, 429, 500, 503)  # any request can get these
 bp = Blueprint("openapi", __name__, url_prefix=PREFIX)
 
 
@@ -90,15 +88,10 @@ def _describe_operation(
         "tags": [rule.rule.removeprefix(PREFIX).split("/")[1]],
         "parameters": [*_describe_path_parameters(rule), *_describe_query_parameters(takes.get("query"))],
         "responses": {
-            **{
-                str(status): _describe_response(status, contents, refs) for status, contents in declared.answers.items()
-            },
-            **{
-                str(status): {
-                    "description": http.HTTPStatus(status).phrase,
-                    "content": {problems.CONTENT_TYPE: {"schema": refs[problems.Problem, "serialization"]}},
-                }
-                for status in sorted(_list_problem_statuses(method, declared, is_public) - set(declared.answers))
+            **{str(status): _describe_response(status, found, refs) for status, found in declared.answers.items()},
+            "default": {
+                "description": "A problem: its `status` and `code` say which, its `detail` what to do",
+                "content": {problems.CONTENT_TYPE: {"schema": refs[problems.Problem, "serialization"]}},
             },
         },
         "security": [] if is_public else [{"token": []}],
@@ -110,22 +103,6 @@ def _describe_operation(
             content = {content_type: {"schema": refs[takes[name], "validation"]}}
             described["requestBody"] = {"required": True, "content": content}
     return described
-
-
-def _list_problem_statuses(method: str, declared: Operation, is_public: bool) -> set[int]:
-    """The statuses of the problem documents that such a request can get."""
-    statuses = {*declared.problems, *ALWAYS}
-    if not is_public:
-        statuses |= {401, 403}
-    if "query" in declared.takes or method in WITH_BODY:
-        statuses.add(422)
-    if method in WITH_BODY:
-        statuses.add(413)
-    if method == "POST":
-        statuses.add(409)
-    if declared.takes.keys() & {"body", "form"}:
-        statuses.add(415)
-    return statuses
 
 
 def _describe_path_parameters(rule: Rule) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from werkzeug.exceptions import UnsupportedMediaType
 
 from app.core.errors import BadInputError
-from app.web.http.schemas import to_bad_input
+from app.web.http.schemas import parse_spec, to_bad_input
 
 JSON = "application/json"
 MULTIPART = "multipart/form-data"
@@ -31,19 +31,14 @@ View = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`takes` has the schema of each of `query`, `body` and `form` that the view takes.
-
-    `answers` maps a status to its possible contents; `problems` lists the statuses of problem documents.
-    """
+    """`takes` has the schema of each of `query`, `body` and `form` that the view takes; `answers` maps a status to its
+    possible contents."""
 
     takes: Mapping[str, type[BaseModel]]
     answers: Mapping[int, tuple[Content, ...]]
-    problems: tuple[int, ...]
 
 
-def declare_operation(
-    answers: Mapping[int, Content | tuple[Content, ...]], *, problems: tuple[int, ...] = ()
-) -> Callable[[View], View]:
+def declare_operation(answers: Mapping[int, Content | tuple[Content, ...]]) -> Callable[[View], View]:
     """Declares a view as an endpoint of the API: validates its parameters and turns the returned model into JSON.
 
     A returned model is sent with the first status of `answers`. The endpoint raises BadInputError for an invalid
@@ -60,7 +55,7 @@ def declare_operation(
             taken = {name: _PARSERS[name](model) for name, model in takes.items()}
             return _build_response(view(**path, **taken), next(iter(answers)))
 
-        setattr(endpoint, OPERATION, Operation(takes, contents, problems))
+        setattr(endpoint, OPERATION, Operation(takes, contents))
         return endpoint
 
     return declare
@@ -70,20 +65,23 @@ def _parse_query(model: type[M]) -> M:
     for name, values in request.args.lists():
         if len(values) > 1:
             raise BadInputError(f"{name[:60]} is given {len(values)} times: give it once", name)
-    return _check_input(lambda: model.model_validate(request.args.to_dict()))
+    return parse_spec(model, request.args.to_dict())
 
 
 def _parse_body(model: type[M]) -> M:
     # Requiring the type keeps out forms of other sites: a browser sends JSON across sites only after a preflight.
     if request.mimetype != JSON:
         raise UnsupportedMediaType(f"send the body with Content-Type: {JSON}")
-    return _check_input(lambda: model.model_validate_json(request.get_data()))
+    try:
+        return model.model_validate_json(request.get_data())
+    except ValidationError as error:
+        raise to_bad_input(error) from None
 
 
 def _parse_form(model: type[M]) -> M:
     if request.mimetype != MULTIPART:
         raise UnsupportedMediaType(f"send the file with Content-Type: {MULTIPART}")
-    return _check_input(lambda: model.model_validate({**request.form.to_dict(), **request.files.to_dict()}))
+    return parse_spec(model, {**request.form.to_dict(), **request.files.to_dict()})
 
 
 _PARSERS: Mapping[str, Callable[[type[BaseModel]], BaseModel]] = {
@@ -91,13 +89,6 @@ _PARSERS: Mapping[str, Callable[[type[BaseModel]], BaseModel]] = {
     "body": _parse_body,
     "form": _parse_form,
 }
-
-
-def _check_input(validate: Callable[[], M]) -> M:
-    try:
-        return validate()
-    except ValidationError as error:
-        raise to_bad_input(error) from None
 
 
 def _build_response(result: Any, status: int) -> Response:

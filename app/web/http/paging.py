@@ -14,7 +14,7 @@ from app.core.errors import BadInputError
 from app.web.http.schemas import RequestModel
 
 LARGEST_PAGE = 200
-DIGITS = 9  # of a number in a cursor; more would not fit into the databases' integers
+_NUMBER = re.compile("[0-9]{1,9}")  # more digits would not fit into the databases' integers
 T = TypeVar("T")
 
 
@@ -33,16 +33,15 @@ class PageQuery(RequestModel):
         except ValueError:
             raise build_cursor_error(self.cursor) from None
 
-    def parse_numbers(self, *longest: int) -> tuple[int, ...] | None:
-        """The cursor of a list ordered by numbers, of at most so many digits each and joined by dots.
+    def parse_numbers(self, count: int) -> tuple[int, ...] | None:
+        """The cursor of a list ordered by so many numbers, joined by dots.
 
         Raises BadInputError for another value than a `next`.
         """
         if not self.cursor:
             return None
         parts = self.cursor.split(".")
-        fits = (re.fullmatch(f"[0-9]{{1,{most}}}", part) for part, most in zip(parts, longest, strict=False))
-        if len(parts) != len(longest) or not all(fits):
+        if len(parts) != count or not all(_NUMBER.fullmatch(part) for part in parts):
             raise build_cursor_error(self.cursor)
         return tuple(map(int, parts))
 

@@ -1,9 +1,7 @@
-"""Responses that save work: compressed ones, streamed files, ETags with which clients reuse what has not
-changed, and static files under an address that changes with their content, so that browsers may keep them for good.
+"""Responses that save work: compressed ones, streamed files, ETags, and static files under a versioned address.
 
-gzip comes from the standard library, because everything a library adds (other codecs, a cache) would change little: a
-page takes 1 ms. A secret beside a text that the caller chose can leak through the length of a compressed response
-(BREACH). It takes requests from another site with the reader's cookie, and SameSite=Lax keeps the cookie out of them.
+A secret beside a text that the caller chose can leak through the length of a compressed response (BREACH). It takes
+requests from another site with the reader's cookie, and SameSite=Lax keeps the cookie out of them.
 """
 
 from __future__ import annotations
@@ -58,8 +56,7 @@ def add_etag(response: Response) -> Response:
 def build_versioned_path(folder: Path) -> str:
     """The URL path to serve `folder` at: `/static/` and a hash over the names and bytes of all its files.
 
-    One version for the whole folder, in the path rather than in the query: relative imports of a module and fonts of a
-    stylesheet then carry it too.
+    In the path, so that relative imports of a module and fonts of a stylesheet carry it too.
     """
     digest = hashlib.sha256()
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -68,19 +65,14 @@ def build_versioned_path(folder: Path) -> str:
     return f"/static/{digest.hexdigest()[:12]}"
 
 
-COMPRESSED = frozenset(
-    {
-        *("text/html", "text/css", "text/csv", "text/plain", "text/javascript", "application/javascript"),
-        *("application/json", "application/problem+json", "image/svg+xml"),
-    }
-)
+COMPRESSED = ("text/", "application/json", "application/problem+json", "application/javascript", "image/svg+xml")
 MIN_COMPRESSED_BYTES = 1000
 LEVEL = 5
 
 
 def compress(response: Response) -> Response:
     """Compresses a whole response of a type in COMPRESSED; a stream, a part and a short one stay as they are."""
-    if response.mimetype not in COMPRESSED or response.status_code != 200 or "Content-Encoding" in response.headers:
+    if response.status_code != 200 or not (response.mimetype or "").startswith(COMPRESSED):
         return response
     response.vary.add("Accept-Encoding")
     if response.is_streamed and not response.direct_passthrough:

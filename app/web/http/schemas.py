@@ -17,31 +17,28 @@ Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Margin = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 """Points in a query."""
 LONGEST_ECHO = 60
-NUMBER_REMEDIES = {
+REMEDIES = {
     "int_parsing": "give a whole number",
     "int_from_float": "give a whole number",
     "float_parsing": "give a number",
+    "finite_number": "give a number",
     "bool_parsing": "give true or false",
+    "greater_than": "give a number above {gt}",
+    "greater_than_equal": "give {ge} or more",
+    "less_than": "give a number below {lt}",
+    "less_than_equal": "give {le} or less",
+    "string_too_short": "fill it in",
+    "string_too_long": "shorten it to {max_length} characters",
 }
-"""What to do about text in place of a number, by the name that pydantic gives the fault."""
+"""What to do about a value, by the name that pydantic gives the fault."""
 
 
 class _Schema(BaseModel):
     @classmethod
     def from_row(cls, row: object, /, **computed: object) -> Self:
         """The document of a row: attributes of the same names, except for those that are `computed`."""
-        return cls.model_validate(_OverriddenRow(row, computed), from_attributes=True)
-
-
-class _OverriddenRow:
-    """A row of which some attributes are replaced."""
-
-    def __init__(self, row: object, computed: dict[str, object]) -> None:
-        self._row = row
-        self.__dict__.update(computed)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._row, name)
+        named = {name: getattr(row, name) for name in cls.model_fields if name not in computed and hasattr(row, name)}
+        return cls.model_validate(named | computed, from_attributes=True)
 
 
 class RequestModel(_Schema):
@@ -73,28 +70,32 @@ def to_bad_input(error: ValidationError) -> BadInputError:
         return BadInputError(f"the body is not JSON: {message.removeprefix('Invalid JSON: ')}")
     if field is None and kind == "model_type":
         return BadInputError("the body is not a JSON object: send one, as in {...}")
-    if field is None:
-        return BadInputError(message)
+    return BadInputError(message if field is None else describe_fault(field, fault), field)
+
+
+def describe_fault(name: str, fault: ErrorDetails) -> str:
+    """What is wrong with the field that readers know by this name, and what to do."""
+    kind, given = fault["type"], fault["input"]
     if kind == "extra_forbidden":
-        return BadInputError(f"{field} is not a known field: remove it", field)
+        return f"{name} is not a known field: remove it"
     if kind == "missing":
-        return BadInputError(f"{field} is missing: give one", field)
+        return f"{name} is missing: give one"
     if kind in ("too_long", "too_short"):
         bounds = fault["ctx"]
         limit = f"at most {bounds['max_length']}" if "max_length" in bounds else f"at least {bounds['min_length']}"
-        return BadInputError(f"{field} has {bounds['actual_length']} entries: give {limit}", field)
-    given = repr(fault["input"])
-    if len(given) > LONGEST_ECHO:
-        given = f"{given[:LONGEST_ECHO]}... ({len(given)} characters)"
-    remedy = _find_remedy(fault) or message
-    return BadInputError(f"{field} is {given}: {remedy[0].lower() + remedy[1:]}", field)
+        return f"{name} has {bounds['actual_length']} entries: give {limit}"
+    shown = "empty" if given == "" else repr(given)
+    if len(shown) > LONGEST_ECHO:
+        shown = f"{shown[:LONGEST_ECHO]}... ({len(shown)} characters)"
+    remedy = _find_remedy(fault)
+    return f"{name} is {shown}: {remedy[0].lower() + remedy[1:]}"
 
 
-def _find_remedy(fault: ErrorDetails) -> str | None:
-    """What to do about a value, where pydantic's message does not say it well."""
+def _find_remedy(fault: ErrorDetails) -> str:
     kind, given = fault["type"], fault["input"]
     if kind in ("literal_error", "enum") and isinstance(given, str):
         return suggest_one_of(given, re.findall(r"'([^']*)'", str(fault["ctx"]["expected"])))
     if kind == "string_pattern_mismatch" and "\0" in str(given):
         return "a text must not hold the character NUL: remove it"
-    return NUMBER_REMEDIES.get(kind)
+    limits = {name: f"{x:g}" if isinstance(x, float) else x for name, x in fault.get("ctx", {}).items()}
+    return REMEDIES[kind].format(**limits) if kind in REMEDIES else fault["msg"].removeprefix("Value error, ")

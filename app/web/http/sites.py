@@ -1,9 +1,14 @@
-"""Protection against other sites and machines: the sender of a request, its host name, addresses to redirect to."""
+"""Protection against other sites, machines and users: the sender of a request, its host name, addresses to redirect to.
+
+Without tokens, another user of this machine must not have code run with the owner's rights.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from flask import Request
@@ -12,6 +17,8 @@ from app.core.errors import ForbiddenError
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 PORTS = {"http": 80, "https": 443}
+TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_LOCAL, _REMOTE, _UID = 1, 2, 7  # columns
 # Browsers read a second slash as the beginning of a host, a backslash as a slash, and skip control characters.
 _OWN = re.compile(r"/(?![/\\])[^\x00-\x1f\\\x7f]*")
 
@@ -24,8 +31,7 @@ def is_own_path(target: str) -> bool:
 def refuse_other_sites(request: Request) -> None:
     """Raises ForbiddenError for a change requested by a page of another site.
 
-    Checks Sec-Fetch-Site, and Origin or else Referer; programs send neither. Browsers without Sec-Fetch-Site send
-    Origin, or Referer if they omit Origin.
+    Browsers send Sec-Fetch-Site, or else Origin, or else Referer; programs send none of them.
     """
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         raise ForbiddenError("this was sent by a page of another site: use the service's own pages")
@@ -55,6 +61,33 @@ def refuse_other_machines(request: Request) -> None:
             "without tokens only this machine is served: set BASSLINE_REQUIRE_TOKENS=true and make a user with "
             "`bassline users create`"
         )
+
+
+def refuse_other_users(request: Request) -> None:
+    """Raises ForbiddenError for a request by a user of this machine other than root and the one who runs the service.
+
+    Where the system does not tell, as on macOS, everybody is served.
+    """
+    ports = request.environ.get("REMOTE_PORT"), request.environ.get("SERVER_PORT")
+    if not all(ports) or not TABLES[0].exists():
+        return
+    uid = find_user(int(str(ports[0])), int(str(ports[1])))
+    if uid not in (0, os.geteuid()):
+        raise ForbiddenError(
+            "only the user who runs the service may have code run on this machine: start a service of your own, or ask "
+            "for one that requires tokens"
+        )
+
+
+def find_user(port: int, server_port: int) -> int | None:
+    """The user whose connection goes from one port of this machine to another; None where there is none."""
+    for table in TABLES:
+        for line in table.read_text("ascii").splitlines()[1:] if table.exists() else ():
+            columns = line.split()
+            here, there = (int(columns[place].rpartition(":")[2], 16) for place in (_LOCAL, _REMOTE))
+            if (here, there) == (port, server_port):
+                return int(columns[_UID])
+    return None
 
 
 def _is_loopback(address: str | None) -> bool:

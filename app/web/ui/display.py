@@ -7,14 +7,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
-from app.samples.origins import Piece
+from app.samples.origins import Piece, locate_program_origins
 from app.web.ui import units
 from app.web.ui.units import format_count
 from evaluation.datasets import PYTHON
@@ -22,6 +22,8 @@ from evaluation.verdicts import FAILURES, Failure, Status
 
 if TYPE_CHECKING:
     from flask.sansio.app import App
+
+    from app.datasets.models import Task
 
 
 TERMS = {
@@ -112,15 +114,6 @@ def escape_plain(text: str | None) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
 
-class JudgedTask(Protocol):
-    """The fields of a task that `format_test` reads."""
-
-    test: str
-    entry_point: str
-    cases: list[dict[str, Any]] | None
-    language: str
-
-
 @functools.cache
 def _get_lexer(language: str) -> Lexer:
     return get_lexer_by_name(language, stripnl=False, ensurenl=False)
@@ -144,7 +137,7 @@ def highlight_source(program: str | None, origins: Sequence[Piece] = (), languag
     return Markup("").join(out) + _format_rest_note(program)
 
 
-def format_test(task: JudgedTask) -> Markup:
+def format_test(task: Task) -> Markup:
     """The test of a task; of one with cases a line for each call and what must come of it."""
     if not task.cases:
         return highlight_source(task.test, (), task.language)
@@ -156,11 +149,10 @@ def format_test(task: JudgedTask) -> Markup:
     return escape_visibly("\n".join(lines))
 
 
-def strip_prompt(program: str, prompt: str, language: str = PYTHON) -> Markup:
-    """A program without the prompt in it, which stands once at the top of the page.
+def strip_prompt(program: str, prompt: str, language: str = PYTHON, text: Sequence[Piece] = ()) -> Markup:
+    """A program without the prompt, which stands on the page already, with the origins of the `text` it came from.
 
-    What was put before the prompt, such as an import, stays, and blank lines do not matter: neither may make the
-    prompt push the body out of sight.
+    What was put before the prompt, such as an import, stays, and blank lines do not matter.
     """
     given = [line.rstrip() for line in prompt.splitlines() if line.strip()]
     ends = [i for i in reversed(range(len(given))) if language != PYTHON or _DEF.match(given[i])]
@@ -172,8 +164,9 @@ def strip_prompt(program: str, prompt: str, language: str = PYTHON) -> Markup:
             note = Markup('<span class="given">… {} of the prompt</span>\n').format(format_count(len(part), "line"))
             before = "\n".join([*lines[:start], ""])
             rest = "\n".join(lines[end:]).lstrip("\n")
-            return highlight_source(before, (), language) + note + highlight_source(rest, (), language)
-    return highlight_source(program, (), language)
+            shown = [highlight_source(part, locate_program_origins(part, text), language) for part in (before, rest)]
+            return note.join(shown)
+    return highlight_source(program, locate_program_origins(program, text), language)
 
 
 def shorten_model(ref: str) -> str:
@@ -184,6 +177,11 @@ def shorten_model(ref: str) -> str:
 def capitalize_sentence(text: str) -> str:
     """The text with a capital first letter, if it begins with a word; a name such as bad.jsonl stays as it is."""
     return text[:1].upper() + text[1:] if _WORD_FIRST.match(text) else text
+
+
+def label_field(text: str, field: str, label: str) -> str:
+    """A sentence of the service with the field's label instead of its internal name, and a capital letter."""
+    return capitalize_sentence(re.sub(rf"^{re.escape(field)}(?=[ :])", label, text))
 
 
 def pair_options(values: Iterable[str]) -> list[tuple[str, str]]:

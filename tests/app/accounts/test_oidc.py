@@ -22,8 +22,7 @@ from tests.app.accounts.test_accounts import PASSWORD, form_of, quick_hashes, si
 
 
 @pytest.fixture
-def provider(monkeypatch):
-    monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")  # of the provider's own side
+def provider():
     found = Provider()
     yield found
     found.stop()
@@ -108,12 +107,6 @@ def test_a_user_of_the_provider_has_no_password(client, ctx):
     client.post("/logout", data=form_of(client.get("/runs")))
     for password in ("", PASSWORD, "no user has this password"):
         assert sign_in(client, "ada@x.org", password).status_code == 401
-
-
-def test_users_with_passwords_sign_in_beside_them(client, ctx):
-    users.create_user(ctx, "eve", PASSWORD, Scope.READ)
-    assert sign_in(client, "eve").status_code == 303
-    assert client.get("/runs").status_code == 200
 
 
 def test_a_name_that_a_local_user_has_is_not_taken_over(client, ctx):

@@ -265,8 +265,8 @@ def test_a_form_that_is_refused_is_shown_again_with_its_input(world):
     assert 'value="/no/such/folder"' in answer.text
     assert 'aria-describedby="e-path h-path"' in answer.text
     answer = world.client.post("/try", data=form | {"budget_s": "a lot", "n": "99"})
-    assert "Budget per answer, seconds is “a lot”: give a number" in text_of(answer)
-    assert "Samples per task is “99”: give 16 or less" in text_of(answer)
+    assert "Budget per answer, seconds is 'a lot': give a number" in text_of(answer)
+    assert "Samples per task is '99': give 16 or less" in text_of(answer)
 
 
 def test_a_form_without_a_usable_archive_names_its_label(world):

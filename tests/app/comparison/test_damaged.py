@@ -45,7 +45,7 @@ def test_one_wrong_value_is_refused_or_compared_and_never_a_fault(base, bassline
         (("tasks", 0, "wall_s"), 1e308, "tasks.0.wall_s is 1e+308: "),
         (("tasks", 0, "samples", 0, "n_tokens"), -1, "tasks.0.samples.0.n_tokens is -1: "),
         (("calibrations", 0, "verify_s"), 5e-324, "calibrations.0.verify_s is 5e-324: "),
-        (("run", "budget_s"), 0, "run.budget_s is 0: input should be greater"),
+        (("run", "budget_s"), 0, "run.budget_s is 0: give"),
         (("run", "provenance", "device"), [], "device is []: "),
         (("figures", "tokens_per_s"), float("nan"), "holds nan: give a number or null"),
     ],

@@ -13,8 +13,7 @@ from sqlalchemy import insert
 from app.completions import deadlines, service
 from app.completions.admission import (
     FinishedPrompt,
-    OpenPrompt,
-    RoundCosts,
+    OpenPrompts,
     estimate_first_answer_s,
     estimate_wait_s,
     predict_wait_s,
@@ -22,11 +21,9 @@ from app.completions.admission import (
 from app.completions.schemas import CompletionSpec
 from app.core.db.types import get_utc_time
 from app.core.errors import OverloadedError
-from app.core.states import RunState, TaskState
+from app.core.states import TaskState
 from app.jobs.embedded import EmbeddedWorkers
-from app.openai import service as openai
-from app.openai.schemas import CompletionRequest
-from app.runs.models import Run, RunTask
+from app.runs.models import RunTask
 from app.samples.models import Sample
 from app.site.factory import create_app
 
@@ -59,34 +56,14 @@ def test_what_is_needed_is_the_time_to_the_first_finished_sample():
     assert estimate_first_answer_s(cut_off) == 0.0
 
 
-def ahead(
-    n: int, *, waits: bool = True, age_s: float = 0.0, samples: int = 1, characters: int = 250, max_tokens: int = 512
-) -> list[OpenPrompt]:
-    return [OpenPrompt(waits, age_s, samples, 5.0, max_tokens, characters)] * n
-
-
-COSTS = RoundCosts(round_s=0.05, prompt_token_s=0.002)
-
-
 def test_before_anything_is_known_a_batch_is_accepted_and_the_rest_waits_for_its_whole_budget():
-    assert predict_wait_s(ahead(15), None, 16, 1) == 0.0
-    assert predict_wait_s(ahead(16), None, 16, 1) == 5.0
-    assert predict_wait_s(ahead(32), None, 16, 1) == 10.0
-    assert predict_wait_s(ahead(5, samples=8), None, 16, 1) == 0.0
-    assert predict_wait_s(ahead(6, samples=8), None, 16, 1) == 5.0, "48 samples fill the batch"
-    assert predict_wait_s(ahead(16), None, 16, 2) == 0.0
+    def predict(number: int, samples: int = 1, n_workers: int = 1) -> float:
+        return predict_wait_s(OpenPrompts(number, number, number * samples, 5.0), 16, n_workers)
 
-
-def test_costs_that_were_measured_say_how_long_prompts_and_answers_take():
-    prompt_s = 0.2  # 100 tokens
-    assert predict_wait_s(ahead(10), COSTS, 16, 1) == pytest.approx(10 * prompt_s)
-    assert predict_wait_s(ahead(10, waits=False, age_s=0.5), COSTS, 16, 1) == pytest.approx(10 * prompt_s - 0.5)
-    old = {"waits": False, "age_s": 4.0}
-    assert predict_wait_s(ahead(10, **old), COSTS, 16, 1) == 0.0, "their prompts are read"
-    assert predict_wait_s(ahead(16, **old), COSTS, 16, 1) == pytest.approx(prompt_s + 32 * 0.05)
-    assert predict_wait_s(ahead(16, **old, max_tokens=4), COSTS, 16, 1) == pytest.approx(prompt_s + 4 * 0.05)
-    slow = RoundCosts(round_s=2.0, prompt_token_s=0.001)
-    assert predict_wait_s(ahead(16, **old), slow, 16, 1) == 5.0, "a budget ends an answer"
+    assert [predict(number) for number in (15, 16, 32)] == [0.0, 5.0, 10.0]
+    assert predict(5, samples=8) == 0.0
+    assert predict(6, samples=8) == 5.0, "48 samples fill the batch"
+    assert predict(16, n_workers=2) == 0.0
 
 
 @pytest.fixture
@@ -112,34 +89,6 @@ def accepted(ctx, n_asked: int, **changes) -> int:
 
 def test_of_many_at_once_the_first_ones_ever_fill_a_batch(no_worker):
     assert accepted(no_worker, 12) == 4
-
-
-def measure_costs(ctx) -> None:
-    """As an engine would that takes half a second for each token of a prompt."""
-    run_id = service.submit(ctx, CompletionSpec(**ASKED))
-    with ctx.database.session() as session:
-        run = session.get_one(Run, run_id)
-        run.started_at, run.state = get_utc_time() - dt.timedelta(hours=1), RunState.FINISHED
-        run.provenance = {"device": "cpu", "round_s": 0.2, "prompt_token_s": 0.5}
-        session.query(RunTask).filter_by(run_id=run_id).one().state = TaskState.FINISHED
-
-
-def test_after_a_quiet_time_the_costs_that_were_measured_decide(no_worker):
-    measure_costs(no_worker)
-    # Each prompt takes 3 tokens of half a second, so a fourth one could not be read within 5 seconds.
-    assert accepted(no_worker, 12, budget_s=5.5) == 3
-    assert accepted(no_worker, 1, budget_s=60.0) == 1
-
-
-@pytest.mark.parametrize("long", [{"prompt": [1] * 12}, {"prompt": "def f(", "suffix": "x" * 30}])
-def test_token_ids_and_a_suffix_take_time_too(no_worker, long, monkeypatch):
-    measure_costs(no_worker)
-    monkeypatch.setattr("app.runs.service.require_infilling", lambda _target: None)
-    request = CompletionRequest(model=ASKED["target"], budget=5.5, **long)
-    openai.submit(no_worker, request)
-    assert accepted(no_worker, 1, budget_s=5.5) == 0, "the one before needs 6 seconds"
-    with pytest.raises(OverloadedError):
-        openai.submit(no_worker, request.model_copy(update={"budget": 10.0}))
 
 
 def test_a_completion_that_begins_tells_what_work_costs_here(ctx):

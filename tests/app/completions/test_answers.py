@@ -6,9 +6,7 @@ import re
 
 import pytest
 
-from app.completions.schemas import CompletionSpec
-from app.completions.service import submit
-from app.core.events import event_types
+from app.completions import lanes
 from app.core.states import RunKind
 from app.runs.models import Run
 
@@ -46,7 +44,7 @@ def test_an_answer_shows_its_program_and_keeps_the_raw_text(add_completion):
 
 def test_a_continued_prompt_is_not_repeated_in_every_lane(add_completion):
     page = add_completion("    return a + b\n", "completion")
-    assert texts(page, "Program of sample") == ["… 2 lines of the prompt\n    return a + b\n"]
+    assert texts(page, "Program of sample") == ["… 2 lines of the prompt\n    return a + b"]
 
 
 def test_an_answer_without_code_says_so(add_completion):
@@ -68,16 +66,11 @@ def test_a_prompt_without_a_function_shows_texts(world):
     assert texts(world.client.get(f"/complete/{run_id}").text, "Text of sample") == ["Roses are red"]
 
 
-def test_the_program_is_there_while_other_samples_are_decoded(world):
-    ctx = world.context
-    run_id = submit(ctx, CompletionSpec(target="smollm2-135m", prompt=PROMPT, n=2), handover=True)
-    sample = {
-        "index": 0, "at": 0, "pieces": [("d", "    return a"), ("t", " + b\n")], "origins_at": 0, "origins": "dt",
-        "n_tokens": 2, "mean_logprob": -0.1, "elapsed_s": 1.0, "finish_reason": "stop",
-    }  # fmt: skip
-    ctx.bus.publish(run_id, event_types.TEXT_DELTA, {"task_id": "prompt", "samples": [sample]})
-    address = f"/complete/{run_id}/answers"
-    page = world.client.get(f"{address}/0").text
-    assert texts(page, "Program of sample") == ["… 2 lines of the prompt\n    return a + b\n"]
-    assert 'from-d">' in page
-    assert world.client.get(f"{address}/1").status_code == 404
+def test_lanes_stand_in_the_order_of_their_ranks(world):
+    run_id = world.add_run("completion", kind=RunKind.COMPLETION, limit=1, n=12, pace=5.0)
+    with world.context.database.read() as session:
+        ranks = [lane.rank for lane in lanes.load_completion_view(session, run_id).lanes]
+    finished = [rank for rank in ranks if rank is not None]
+    assert finished == list(range(1, len(finished) + 1))
+    assert 1 < len(finished) < len(ranks), "some finish and some do not"
+    assert ranks[: len(finished)] == finished

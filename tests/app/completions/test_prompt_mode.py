@@ -58,11 +58,6 @@ def test_a_model_without_a_template_is_not_asked_in_its_own_words(ctx, engine):
     assert engine.requests == []
 
 
-def test_an_unknown_mode_is_refused_by_name(ctx):
-    answer = create_app(ctx).test_client().post("/api/v1/complete", json=BODY | {"prompt_mode": "talk"})
-    assert (answer.status_code, answer.json["errors"][0]["field"]) == (422, "prompt_mode")
-
-
 def test_the_command_line_offers_the_same(ctx, engine, monkeypatch, tmp_path):
     monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     engine.has_chat_template = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import threading
 from functools import partial
 from types import SimpleNamespace
 
@@ -13,8 +12,6 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from app.completions import waiting
-from app.core.states import RunState
 from app.openai.schemas import RESERVED
 from decoding.engine import Engine
 from decoding.request import RequestError
@@ -22,7 +19,6 @@ from tests.app.openai.conftest import newest
 from tests.app.openai_service import MODEL
 from tests.decoding.conftest import byte_tokenizer
 from tests.fakes import RIGHT, TOP, WRONG
-from tests.integration.waiting import wait_for
 
 ASK = {"model": MODEL, "messages": [{"role": "user", "content": "Write add."}]}
 
@@ -110,15 +106,6 @@ def test_the_run_shows_the_conversation(served, client):
     client.chat.completions.create(**ASK)
     page = client._client.get(str(client.base_url).removesuffix("v1/") + f"complete/{newest(served[0]).id}").text
     assert "user: Write add." in page
-
-
-def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine, monkeypatch):
-    monkeypatch.setattr(waiting, "BEAT_S", 0.05)
-    engine.hold = threading.Event()
-    stream = client.chat.completions.create(**ASK, stream=True)
-    assert engine.started.wait(60)
-    stream.close()
-    wait_for(lambda: newest(served[0]).state is RunState.CANCELLED)
 
 
 def test_a_model_without_a_chat_template_says_where_to_go(client, engine):

@@ -116,8 +116,8 @@ def test_faults_are_told_by_their_labels_and_once(client):
     page = html.unescape(client.post("/runs/new", data={**GOOD, **faults}).get_data(as_text=True))
     told = errors_of(page)
     assert told.keys() == faults.keys()
-    assert told["n"] == "Samples per task is “many”: give a whole number"
-    assert told["top_p"] == "Top-p is “9”: give 1 or less"
+    assert told["n"] == "Samples per task is 'many': give a whole number"
+    assert told["top_p"] == "Top-p is '9': give 1 or less"
     assert "goodput" in told["draft_length"]
     assert all(page.count(sentence) == 1 for sentence in told.values())
     head = page.split('id="errors"')[1].split("<form")[0]

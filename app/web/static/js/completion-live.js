@@ -8,16 +8,12 @@ import { refreshParts } from "./parts.js";
 const SHOWN_CHARACTERS = 20000;
 const POLL_MS = 3000;
 const ENDED = ["finished", "interrupted", "cancelled", "failed"];
-const FINISHED = ["stop", "length"];
-const SUFFIXES = /** @type {Record<Intl.LDMLPluralRule, string>} */ ({ one: "st", two: "nd", few: "rd", other: "th" });
-const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
 /**
- * One sample on the page. `passed` is null until it is judged.
+ * One sample on the page.
  *
- * @typedef {{ item: Element, place: Element, bar: Element, facts: Element, answer: Element, text: Element,
- *   verdict: HTMLElement, tokens: number, finish: string | null, logprob: number | null, passed: boolean | null,
- *   pieces: Piece[], origins: string }} Lane
+ * @typedef {{ item: Element, bar: Element, facts: Element, answer: Element, text: Element, tokens: number,
+ *   isEnded: boolean, pieces: Piece[], origins: string }} Lane
  *
  * The letter of an origin and the characters (code points) that it supplied.
  * @typedef {[string, string[]]} Piece
@@ -35,16 +31,12 @@ const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 function readLane(item) {
   return {
     item,
-    place: find(item, "[data-place]", Element),
     bar: find(item, "[data-bar]", Element),
     facts: find(item, "[data-facts]", Element),
     answer: find(item, "[data-answer]", Element),
     text: find(item, "[data-text]", Element),
-    verdict: find(item, "[data-verdict]", HTMLElement),
     tokens: 0,
-    finish: null,
-    logprob: null,
-    passed: null,
+    isEnded: false,
     pieces: [],
     origins: "",
   };
@@ -110,21 +102,6 @@ function factsOf(sample, origins) {
 }
 
 /**
- * Ranks the lanes that finished by their mean log-probability, those without one last; the first is the chosen one.
- *
- * @param {Lane[]} lanes
- */
-function showRanks(lanes) {
-  const done = lanes.filter((lane) => FINISHED.includes(lane.finish ?? ""));
-  const better = (/** @type {Lane} */ lane) => lane.logprob ?? Number.NEGATIVE_INFINITY;
-  done.sort((a, b) => better(b) - better(a) || 0); // NaN between two without one: they keep their order
-  done.forEach((lane, i) => {
-    lane.place.textContent = `ranked ${i + 1}${SUFFIXES[ORDINALS.select(i + 1)]}`;
-    lane.item.classList.toggle("chosen", i === 0);
-  });
-}
-
-/**
  * Fills the lanes below `completion` until its run has ended and the page shows it as ended.
  *
  * @param {HTMLElement} completion
@@ -134,8 +111,6 @@ function showRanks(lanes) {
 export function follow(completion, onTime) {
   const budget = Number(completion.dataset.budget);
   const graded = "graded" in completion.dataset;
-  /** @type {Record<string, [letter: string, family: string, name: string]>} */
-  const verdicts = JSON.parse(completion.dataset.verdicts ?? "{}");
   const lanes = [...completion.querySelectorAll("[data-lane]")].map(readLane);
   const tokens = find(completion, "[data-tokens]", HTMLElement);
   const clock = find(completion, "[data-clock]", HTMLOutputElement);
@@ -178,31 +153,15 @@ export function follow(completion, onTime) {
    * @param {string} reason
    */
   function finish(lane, reason) {
-    if (lane.finish) return;
-    lane.finish = reason;
+    lane.isEnded = true;
     lane.item.classList.add(reason);
-    showRanks(lanes);
-    if (FINISHED.includes(reason)) showAnswer(lanes.indexOf(lane));
-    if (lanes.every((one) => one.finish)) stopClock();
-  }
-
-  /**
-   * Shows the program of a sample that has finished, as the server extracts it; the text stays if that fails.
-   *
-   * @param {number} index
-   */
-  async function showAnswer(index) {
-    const response = await fetch(`${completion.dataset.answers}${index}`).catch(() => null);
-    if (!response?.ok) return;
-    const answer = new DOMParser().parseFromString(await response.text(), "text/html");
-    lanes[index].answer.replaceChildren(...document.adoptNode(answer.body).childNodes);
+    if (lanes.every((one) => one.isEnded)) stopClock();
   }
 
   /** @param {TextDelta} sample */
   function showText(sample) {
     const lane = lanes[sample.index];
     if (!lane || !applyDelta(lane, sample)) return;
-    lane.logprob = sample.mean_logprob;
     lane.bar.setAttribute("width", Math.min(100, (100 * sample.elapsed_s) / budget).toFixed(2));
     lane.tokens = sample.n_tokens;
     tokens.textContent = formatCount(lanes.reduce((sum, one) => sum + one.tokens, 0));
@@ -210,23 +169,6 @@ export function follow(completion, onTime) {
     lane.answer.scrollTop = lane.answer.scrollHeight;
     lane.facts.textContent = factsOf(sample, lane.origins);
     if (sample.finish_reason) finish(lane, sample.finish_reason);
-  }
-
-  /** @param {{ index: number, verdict: string }} event */
-  function showVerdict(event) {
-    const lane = lanes[event.index];
-    const sign = verdicts[event.verdict];
-    if (!lane || !sign) return;
-    const [letter, family, name] = sign;
-    lane.verdict.textContent = letter;
-    lane.verdict.className = `sq ${family}`;
-    lane.verdict.setAttribute("aria-label", name);
-    lane.verdict.hidden = false;
-    lane.item.classList.add("judged", family);
-    lane.passed = event.verdict === "passed";
-    const judged = lanes.filter((one) => one.passed !== null).length;
-    const passed = lanes.filter((one) => one.passed).length;
-    status.textContent = `${passed} of ${lanes.length} passed, ${judged} judged.`;
   }
 
   /** Shows the page as the server has it now, as soon as that answers and no part of it holds the focus. */
@@ -263,11 +205,8 @@ export function follow(completion, onTime) {
   });
   on("sample", (event) => {
     const lane = lanes[event.index];
-    if (!lane) return;
-    lane.logprob = event.mean_logprob;
-    finish(lane, event.finish_reason);
+    if (lane) finish(lane, event.finish_reason);
   });
-  on("graded", showVerdict);
   on("state", (event) => {
     if (ENDED.includes(event.state)) end();
   });

@@ -35,9 +35,9 @@ def told(answer) -> tuple[str, str, str, str]:
     ("path", "heading", "sentence", "label", "address"),
     [
         ("/nope", "Page not found", "No page has this address", "First page", "/"),
-        (NO_RUN, "Page not found", "There is no run 01a202e9", "All runs", "/runs"),
-        ("/studies?before=x", "Something in this request is wrong", "", "All studies", "/studies"),
-        (TO_DELETE, "This address is for a button, not a page", "Nothing was", "All datasets", "/datasets"),
+        (NO_RUN, "Page not found", "There is no run 01a202e9", "First page", "/"),
+        ("/studies?before=x", "Something in this request is wrong", "", "First page", "/"),
+        (TO_DELETE, "This address is for a button, not a page", "Nothing was", "First page", "/"),
         ("/about?x=1", "The service is busy", "The database is away.", "Try again", "/about?x=1"),
     ],
 )
@@ -52,7 +52,7 @@ def test_an_error_has_one_way_on(app, path, heading, sentence, label, address):
 def test_a_form_from_before_a_restart_says_so_and_leads_back_to_its_page(app):
     client = app.test_client()
     sent = {"target": "smollm2-135m"}
-    for headers, back in (({"Referer": "http://localhost/runs/new?n=4"}, "/runs/new?n=4"), ({}, "/runs")):
+    for headers, back in (({"Referer": "http://localhost/runs/new?n=4"}, "/runs/new?n=4"), ({}, "/")):
         answer = client.post("/runs/new", data=sent, headers=headers)
         assert answer.status_code == 400
         heading, sentence, _, address = told(answer)
@@ -66,5 +66,5 @@ def test_an_upload_that_is_too_large_names_the_limit_and_the_remedy(app, monkeyp
     answer = app.test_client().post("/datasets", data={"file": (io.BytesIO(bytes(2**20 + 1)), "big.jsonl")})
     assert answer.status_code == 413
     heading, sentence, label, _ = told(answer)
-    assert (heading, label) == ("The upload is too large", "All datasets")
+    assert (heading, label) == ("The upload is too large", "First page")
     assert sentence == "At most 1 MiB are accepted here: compress the file with gzip, or split it."

@@ -10,8 +10,8 @@ from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
 from app.core.errors import ForbiddenError
-from app.web.http import peer_user
-from app.web.http.peer_user import find_user, refuse_other_users
+from app.web.http import sites
+from app.web.http.sites import find_user, refuse_other_users
 
 LINE = "   0: 0100007F:%04X 0100007F:%04X 01 00000000:00000000 00:00000000 00000000 %5d        0 12345 1 0000 20\n"
 
@@ -21,7 +21,7 @@ def ask(port: int, server_port: int) -> None:
     refuse_other_users(Request(environ.get_environ()))
 
 
-@pytest.mark.skipif(not peer_user.TABLES[0].exists(), reason="the system does not tell")
+@pytest.mark.skipif(not sites.TABLES[0].exists(), reason="the system does not tell")
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
 def test_the_user_of_a_connection_is_found(family, host):
     with socket.socket(family) as server:
@@ -39,7 +39,7 @@ def test_the_user_of_a_connection_is_found(family, host):
 def test_another_user_is_refused(tmp_path, monkeypatch):
     table = tmp_path / "tcp"
     other = os.geteuid() + 1000
-    monkeypatch.setattr(peer_user, "TABLES", (table, tmp_path / "none"))
+    monkeypatch.setattr(sites, "TABLES", (table, tmp_path / "none"))
     table.write_text("  sl  local_address rem_address\n" + LINE % (8000, 50000, 0) + LINE % (50000, 8000, other))
     for port in (50000, 50001):  # the second one is gone, so nobody knows whose it was
         with pytest.raises(ForbiddenError, match="only the user who runs the service"):
@@ -49,5 +49,5 @@ def test_another_user_is_refused(tmp_path, monkeypatch):
 
 
 def test_where_the_system_does_not_tell_everybody_is_served(tmp_path, monkeypatch):
-    monkeypatch.setattr(peer_user, "TABLES", (tmp_path / "none",))
+    monkeypatch.setattr(sites, "TABLES", (tmp_path / "none",))
     ask(50000, 8000)

@@ -44,10 +44,6 @@ def finished(ctx, spec):
     return ids
 
 
-def rows_of(client) -> list[str]:
-    return [r["run"]["id"] for r in client.get("/api/v1/runs").json["runs"]]
-
-
 @pytest.mark.usefixtures("additions")
 def test_what_has_not_changed_is_not_sent_again(client):
     address = client.post("/api/v1/runs", json=BODY).headers["Location"]
@@ -169,15 +165,6 @@ def test_callers_are_limited_each_on_their_own(ctx):
     assert 0 < int(refused.headers["Retry-After"]) <= 60
     assert client.get("/api/v1/models", headers=two).status_code == 200
     assert client.get("/api/v1/health/live").status_code == 200
-
-
-def test_a_database_that_is_away_is_said_to_be_so(ctx):
-    app = create_app(ctx)
-    ctx.database.dispose()
-    ctx.database.file.rename(ctx.database.file.with_suffix(".away"))
-    answer = app.test_client().get("/api/v1/runs")
-    assert (answer.status_code, answer.content_type) == (503, "application/problem+json")
-    assert int(answer.headers["Retry-After"]) > 0
 
 
 def metric(client) -> dict[tuple[str, str], float]:

@@ -150,24 +150,6 @@ def test_a_route_that_declares_no_scope_keeps_the_service_from_starting(app, met
     assert client.open("/new", method=method, data=form).status_code == 500
 
 
-def test_a_submitter_deletes_no_study(app, world):
-    study_id = world.add_study({"name": "a"}, {"name": "b", "n": 2})
-    address = f"/studies/{study_id}"
-    submits = {"Authorization": f"Bearer {create_token(world.context, 't', Scope.SUBMIT)}"}
-    assert app.test_client().delete(f"/api/v1{address}", headers=submits).status_code == 403
-    program = app.test_client()
-    word = find_csrf_token(program.get("/studies/new", headers=submits).text)
-    assert program.post(f"{address}/delete", headers=submits, data={"csrf_token": word}).status_code == 403
-    browser = sign_in(app, Scope.SUBMIT)
-    word = find_csrf_token(browser.get("/studies/new").text)
-    assert browser.post(f"{address}/delete", data={"csrf_token": word}).status_code == 403
-    admin = sign_in(app, Scope.ADMIN)
-    assert admin.get(address).status_code == 200
-    word = find_csrf_token(admin.get("/studies/new").text)
-    assert admin.post(f"{address}/delete", data={"csrf_token": word}).status_code == 303
-    assert admin.get(address).status_code == 404
-
-
 def test_no_page_shows_a_button_that_would_be_refused(app, world):
     ended = world.add_study({"name": "a"}, {"name": "b", "n": 2})
     running = world.add_study({"name": "c"}, {"name": "d", "state": RunState.RUNNING, "done": 3})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.web.ui.charts.comparison import choose_opening_budget
+from app.web.ui.charts.chart import choose_opening_budget
 from evaluation.metrics import Curve
 
 

@@ -9,16 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.runs.presentation import draw_curve
-from app.web.ui.charts.axes import build_axes
-from app.web.ui.charts.chart import ChartCurve
-from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
-from app.web.ui.charts.curves import draw_pass_curves
-from app.web.ui.charts.parts import LINE, Label, draw_end_labels
+from app.web.ui.charts.chart import HALF, ChartCurve, LineCurve, choose_figure, draw_comparison, draw_pass_curves
+from app.web.ui.charts.parts import LINE, Drawing, Label
 from evaluation.metrics import Curve as MeasuredCurve
 from evaluation.metrics import compute_wilson_interval
 from tests.app.web.ui.charts.paths import corners
 
 SHARES = st.floats(0, 1)
+
+
+def blank() -> Drawing:
+    return Drawing("wide", 1200, 400, 96, 1, 10, 1.0)
 
 
 @given(st.lists(SHARES, min_size=2, max_size=20))
@@ -34,8 +35,8 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
 
 @given(st.lists(st.floats(22, 354), max_size=24))
 def test_every_line_has_its_name_in_the_order_of_the_ends_and_no_name_covers_another(ys):
-    drawing = build_axes((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
-    draw_end_labels(drawing, [Label(drawing.right, y, f"run {i}", "") for i, y in enumerate(ys)], 24)
+    drawing = blank()
+    drawing.draw_names([Label(drawing.right, y, f"run {i}", "") for i, y in enumerate(ys)], 24)
     assert [label.text for label in drawing.labels] == [f"run {i}" for i in range(len(ys))]
     apart = min(LINE, (drawing.bottom - drawing.top) / max(len(ys) - 1, 1))
     placed = [label.y for label in sorted(drawing.labels, key=lambda label: label.y)]
@@ -46,34 +47,30 @@ def test_every_line_has_its_name_in_the_order_of_the_ends_and_no_name_covers_ano
 
 
 def test_names_that_have_room_stand_beside_their_ends():
-    drawing = build_axes((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
-    draw_end_labels(drawing, [Label(drawing.right, y, "a", "") for y in (40.0, 100.0, 300.0)], 24)
+    drawing = blank()
+    drawing.draw_names([Label(drawing.right, y, "a", "") for y in (40.0, 100.0, 300.0)], 24)
     assert [label.y for label in drawing.labels] == [40.0, 100.0, 300.0]
     assert not drawing.lines, "nothing needs a line to its end"
 
 
 def test_a_reading_holds_at_its_budget_and_a_line_is_not_read_past_its_end():
     curves = [ChartCurve("a", (1.0, 3.17, 8.0), (0.1, 0.5, 0.9)), ChartCurve("b", (1.5, 4.0), (0.2, 0.3))]
-    reading = draw_pass_curves(curves, "t", 82, budget=3.171).reading
-    assert reading.budgets[reading.position] == 3.171, "the page's budget is read, too"
+    chart = draw_pass_curves(curves, "t", 82, budget=3.171)
+    assert chart.budgets[chart.position] == 3.171, "the page's budget is read, too"
     for curve in curves:
-        values = reading.values(curve)
-        exact = [curve.at(budget) for budget in reading.budgets if budget <= curve.budgets[-1]]
+        values = chart.values(curve)
+        exact = [curve.at(budget) for budget in chart.budgets if budget <= curve.budgets[-1]]
         assert values == [f"{100 * share:.0f}" for share in exact]
-    assert reading.format_current(curves[0]) == "50 %"
-    assert draw_pass_curves(curves, "t", 82, budget=5.0).reading.format_current(curves[1]) == "–"
+    assert chart.format_current(curves[0]) == "50 %"
+    assert draw_pass_curves(curves, "t", 82, budget=5.0).format_current(curves[1]) == "–"
 
 
 def test_long_names_that_begin_alike_are_told_apart_by_their_ends():
-    drawing = build_axes((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
+    drawing = blank()
     names = ["a-model-with-a-long-name-base", "a-model-with-a-long-name-chat", "a-model-of-another-long-name", "short"]
-    draw_end_labels(drawing, [Label(0, 30.0 * i, name, "") for i, name in enumerate(names)], 16)
-    assert [label.text for label in drawing.labels] == [
-        "…-long-name-base",
-        "…-long-name-chat",
-        "a-model-of-anot…",
-        "short",
-    ]
+    drawing.draw_names([Label(0, 30.0 * i, name, "") for i, name in enumerate(names)], 16)
+    texts = [label.text for label in drawing.labels]
+    assert texts == ["a-model…ame-base", "a-model…ame-chat", "a-model…ong-name", "short"]
 
 
 @pytest.mark.parametrize("n_lines", [2, 6])
@@ -88,20 +85,20 @@ def test_the_drawing_has_room_for_the_names_of_the_lines(n_lines):
 
 
 def test_few_ticks_stand_at_powers_of_ten_and_at_most_two_steps_of_the_share():
-    drawing = draw_pass_curves(
-        [ChartCurve("one", [0.4, 20.0], [0.2, 0.9])], "t", 164, budget=5.0, few_ticks=True
-    ).drawings[0]
+    drawing = draw_pass_curves([ChartCurve("one", [0.4, 20.0], [0.2, 0.9])], "t", 164, budget=5.0, width=HALF).drawings[
+        0
+    ]
     assert [tick.label for tick in drawing.x_ticks] == ["1 s", "10 s"]
     assert [tick.label for tick in drawing.y_ticks] == ["0 %", "50 %", "100 %"]
 
 
 def test_a_line_to_a_name_does_not_look_like_a_curve():
-    drawing = build_axes((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
-    draw_end_labels(drawing, [Label(drawing.right, 100.0, name, "series-1") for name in "ab"], 24)
+    drawing = blank()
+    drawing.draw_names([Label(drawing.right, 100.0, name, "series-1") for name in "ab"], 24)
     assert {line.css for line in drawing.lines} == {"leader"}
 
 
 def test_the_interval_of_a_run_is_drawn_where_nothing_is_right_yet():
-    (chosen, _) = draw_curve(MeasuredCurve((2.0, 4.0), (0.5, 0.5), (0.5, 1.0)), 10, 4.0).reading.curves
+    (chosen, _) = draw_curve(MeasuredCurve((2.0, 4.0), (0.5, 0.5), (0.5, 1.0)), 10, 4.0, 0).curves
     assert chosen.at(1.0) == 0
     assert (chosen.low[0], chosen.high[0]) == compute_wilson_interval(0, 10)
