@@ -20,6 +20,7 @@ from app.core.events.bus import EventBus, create_event_bus
 from app.core.remote.servers import CommandServers
 from app.core.settings import WEB_DOWNLOADS, Settings, load_settings
 from app.core.states import WorkStep
+from decoding.models import trusted_code
 
 CACHE_DIR_VARIABLE = "BASSLINE_CACHE_DIR"
 SHARES = 3  # one caller holds at most one place in so many
@@ -94,6 +95,8 @@ def make_context(settings: Settings | None = None) -> Context:
     settings = settings or load_settings()
     if settings.cache_dir is not None:
         os.environ[CACHE_DIR_VARIABLE] = str(settings.cache_dir)  # decoding/ reads it there and knows no settings
+    if settings.trusted_code:
+        os.environ[trusted_code.VARIABLE] = settings.trusted_code
     database = Database(settings.effective_database_url)
     grader = functools.partial(
         ports.SandboxGrader, settings.packages, functools.partial(read_project_archive, database)

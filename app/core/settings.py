@@ -52,6 +52,9 @@ class Settings(BaseSettings):
     database_url: str = Field("", description="SQLAlchemy URL; empty: SQLite in data_dir")
     broker_url: str = Field(MEMORY_BROKER, description="broker and live events: memory:// (embedded) or redis://...")
     cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
+    trusted_code: str = Field(
+        "", description="models of the hub that may run code of their own: space-separated owner/name@commit"
+    )
     secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
     oidc_issuer: str = Field(
         "", description="OpenID Connect provider for signing in, such as https://login.example.com"

@@ -95,6 +95,8 @@ def verify(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgres
     differing = [
         name for name, record in info.files.items() if name not in actual or actual[name].sha256 != record.sha256
     ]
+    # A Python file without a record could run as the model's code (trusted_code.py). Other new files have no effect.
+    differing += [name for name in actual if name.endswith(".py") and name not in info.files]
     if differing:
         raise ModelError(
             f"{entry.name}: {', '.join(differing)} in {info.folder} differ from what was recorded:"

@@ -11,8 +11,9 @@ row. So speculation changes no text, and neither does what is known of a prompt 
 
 from __future__ import annotations
 
+import statistics
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -28,6 +29,11 @@ from kernels.quantize_rows import quantize_rows
 _MULTIPLE = 16
 # The first GPUs (Ada) that multiply this format.
 _CAPABILITY = (8, 9)
+# The tokens of a round, of which 8-bit weights must be faster.
+_N_TOKENS = 8
+_REPEATS = 9
+# More than any GPU has of cache.
+_COLD_BYTES = 2**28
 
 
 class _Phase(threading.local):
@@ -76,12 +82,47 @@ class Fp8Linear(PackedLayer):
 def quantize(model: nn.Module) -> None:
     """Replace the linear layers of a model whose sizes the tensor cores take; others stay dense.
 
-    Raises ModelError where a kernel is wrong.
+    Raises ModelError where a kernel is wrong, or on a GPU where the largest product is no faster than the dense one.
     """
     weight = next(model.parameters())
     if failure := check_bytes(weight.dtype, weight.device):
         raise ModelError(f"weights fp8 need kernels that do not work here ({failure}): give weights dense.")
+    layers = [layer for layer in model.modules() if type(layer) is nn.Linear and _has_blocks(layer)]
+    if layers and weight.device.type == "cuda":
+        require_gain(max(layers, key=lambda layer: layer.weight.numel()), _time_product)
     replace_linears(model, lambda layer: Fp8Linear(layer) if _has_blocks(layer) else None)
+
+
+def require_gain(layer: nn.Linear, time: Callable[[nn.Module, torch.Tensor], float]) -> None:
+    """Raise ModelError unless a round's product with the weights of a layer is faster in 8 bits.
+
+    `time` returns the microseconds that a layer takes for an input.
+    """
+    weight = layer.weight
+    x = torch.randn(_N_TOKENS, layer.in_features, dtype=weight.dtype, device=weight.device)
+    ours, dense = time(Fp8Linear(layer), x), time(layer, x)
+    if ours >= dense:
+        raise ModelError(
+            f"weights fp8 are no faster than {str(weight.dtype).removeprefix('torch.')} on this GPU ({ours:.0f} against"
+            f" {dense:.0f} us for a product of {_N_TOKENS} x {layer.in_features:,} x {layer.out_features:,}): give"
+            " weights dense."
+        )
+
+
+@torch.inference_mode()
+def _time_product(layer: nn.Module, x: torch.Tensor) -> float:
+    """Return the median microseconds that a layer takes on a GPU whose cache holds other things."""
+    others, spans = torch.empty(_COLD_BYTES, dtype=torch.uint8, device=x.device), []
+    layer(x)  # compiles
+    for _ in range(_REPEATS):
+        others.zero_()  # takes longer than the host needs to start what follows
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        start.record()
+        layer(x)
+        end.record()
+        spans.append((start, end))
+    torch.cuda.synchronize()
+    return 1000 * statistics.median(float(start.elapsed_time(end)) for start, end in spans)
 
 
 def is_supported(device: torch.device) -> bool:

@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-from decoding.models import fetch
+from decoding.models import fetch, registry
 from decoding.models.device import is_out_of_memory, pick_device, pick_dtype
 from decoding.models.errors import (
     ModelError,
@@ -22,6 +23,7 @@ from decoding.models.errors import (
 from decoding.models.infilling import find_format
 from decoding.models.loaded import LoadedModel
 from decoding.models.memory import count_bytes_read
+from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
 
 # Tokens that end an answer. Instruct checkpoints often declare one of them as EOS and generate another.
 END_TOKENS = (
@@ -43,17 +45,20 @@ def load(
     """Fetch the model `ref` unless it is in the cache, load it on `device`, and return it.
 
     `dtype` auto is bfloat16 where the device multiplies it, else float32 (float16 on older GPUs). `attention` names a
-    function of transformers' `AttentionInterface`; None: one that is right. Code from a repository never runs. Raises
-    `ModelError`.
+    function of transformers' `AttentionInterface`; None: one that is right. Code from a repository runs only if
+    the operator listed its commit (`trusted_code.py`). Raises `ModelError`.
     """
+    trusted = is_trusted(registry.resolve(ref))
     info = fetch.ensure(ref, on_progress=(lambda news: on_progress(str(news))) if on_progress else None)
+    if trusted:
+        check_code(info)
     name, folder = info.name, info.folder
-    config = _load_causal_config(folder, name)
+    config = _load_causal_config(folder, name, trusted)
     on, kind = pick_device(device), pick_dtype(dtype, pick_device(device))
     if on_progress:
         on_progress(f"{name}: loading into memory ({on}, {str(kind).removeprefix('torch.')})")
-    tokenizer = _load_tokenizer(folder, name)
-    model = _load_weights(folder, name, config, kind, on, attention)
+    tokenizer = _load_tokenizer(folder, name, trusted)
+    model = _load_weights(folder, name, config, kind, on, attention, trusted)
     text_config = config.get_text_config()
     vocab_size = min(text_config.vocab_size, len(tokenizer))
     return LoadedModel(
@@ -77,9 +82,9 @@ def load(
 
 
 def load_tokenizer(ref: str) -> Any:
-    """Return the tokenizer of a model alone. Raises `ModelError`."""
+    """Return the tokenizer of a model alone; its own code never runs. Raises `ModelError`."""
     info = fetch.ensure(ref)
-    return _load_tokenizer(info.folder, info.name)
+    return _load_tokenizer(info.folder, info.name, trusted=False)
 
 
 def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
@@ -104,15 +109,19 @@ def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
         )
 
 
-def _load_causal_config(folder: Path, name: str) -> Any:
+def _load_causal_config(folder: Path, name: str, trusted: bool) -> Any:
     """Return the configuration of a causal language model. Raises `ModelError` for any other."""
     raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if trusted and "--" in json.dumps(raw.get("auto_map", {})):
+        raise ModelError(
+            f"{name} loads code from another repository, which cannot be trusted by commit: choose another model."
+        )
     try:
-        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
     except (ValueError, KeyError, OSError) as error:
         kind = raw.get("model_type", "unknown")
         if "auto_map" in raw:
-            why = "it needs code from its repository, which never runs here"
+            why = f"it needs code from its repository, which runs only if {VARIABLE} names its commit"
         else:
             why = f"transformers {transformers.__version__} does not know its type"
         raise ModelError(
@@ -122,7 +131,7 @@ def _load_causal_config(folder: Path, name: str) -> Any:
         raise ModelError(
             f"{name} is an encoder-decoder model ({config.model_type}): choose a decoder-only causal language model."
         )
-    model_class = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+    model_class = _find_model_class(config, folder, trusted)
     architectures = raw.get("architectures") or []
     # Files of a model that also sees images may hold a language model that transformers loads alone, as of Qwen3.5.
     own = () if model_class is None else (model_class.__name__, model_class.__name__.replace(*_WITH_IMAGES))
@@ -134,18 +143,26 @@ def _load_causal_config(folder: Path, name: str) -> Any:
     return config
 
 
-def _load_tokenizer(folder: Path, name: str) -> Any:
+def _find_model_class(config: Any, folder: Path, trusted: bool) -> Any:
+    """Return the model's class, None if it is not a causal language model."""
+    own = getattr(config, "auto_map", None) or {}
+    if trusted and "AutoModelForCausalLM" in own:
+        return get_class_from_dynamic_module(own["AutoModelForCausalLM"], str(folder), local_files_only=True)
+    return MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+
+
+def _load_tokenizer(folder: Path, name: str, trusted: bool) -> Any:
     advice = f"put its tokenizer files into {folder}."
     if not any((folder / file).exists() for file in TOKENIZER_FILES):  # transformers would create an empty one
         raise ModelError(f"{name} has no tokenizer: {advice}")
     try:
-        return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
     except Exception as error:  # tokenizer classes raise errors of many types
         raise ModelError(f"{name} has a tokenizer that cannot be loaded ({get_first_line(error)}): {advice}") from error
 
 
 def _load_weights(
-    folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str | None
+    folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str | None, trusted: bool
 ) -> Any:
     """Return the model with every weight mapped from the files. Raises `ModelError` if one is missing."""
     with silence_transformers():
@@ -156,7 +173,7 @@ def _load_weights(
                 dtype=dtype,
                 device_map={"": device} if device.type != "cpu" else None,
                 attn_implementation=attention or find_exact_attention(config),
-                trust_remote_code=False,
+                trust_remote_code=trusted,
                 local_files_only=True,
                 use_safetensors=True,
                 output_loading_info=True,

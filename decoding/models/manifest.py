@@ -101,6 +101,11 @@ def record_files(folder: Path, name: str, on_progress: OnProgress | None) -> dic
     return records
 
 
+def is_same(path: Path, record: FileRecord) -> bool:
+    """Whether the file exists and has the recorded size and hash."""
+    return path.is_file() and path.stat().st_size == record.bytes and hash_file(path) == record.sha256
+
+
 def hash_weights(files: dict[str, FileRecord]) -> str:
     """Return the sha256 that identifies a model of safetensors files."""
     weights = {name: record.sha256 for name, record in sorted(files.items()) if name.endswith(".safetensors")}

@@ -24,8 +24,8 @@ from decoding.models.registry import HubSource, KnownModel, Source, WheelPart, W
 
 PROBE_S = 3.0
 CHUNK = 1 << 20
-MODEL_FILE_SUFFIXES = {".safetensors", ".json", ".txt", ".model", ".jinja"}
-"""The files of a model: weights, configuration and tokenizer. What is downloaded is recorded with its hash."""
+MODEL_FILE_SUFFIXES = {".safetensors", ".json", ".txt", ".model", ".jinja", ".py"}
+"""The files of a model: weights, configuration, tokenizer and code. What is downloaded is recorded with its hash."""
 PIP_ARGUMENTS = (
     "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--ignore-requires-python",
     "--disable-pip-version-check", "--no-input", "--quiet", "--retries=2",
@@ -91,7 +91,11 @@ def hash_file(path: Path, meter: Meter | None = None) -> str:
 
 
 def list_hub_files(repo: str, revision: str | None, on_progress: OnProgress | None) -> HubFiles:
-    """Return the safetensors, configuration and tokenizer files of a repository. Raises `SourceError`."""
+    """Return the safetensors, configuration, tokenizer and code files of a repository. Raises `SourceError`.
+
+    Python files are downloaded and recorded with their hashes like all others. Whether they may run is decided when
+    the model is loaded (`trusted_code.py`), and they are hashed again before they run.
+    """
     _probe_hub(on_progress)
     from huggingface_hub import HfApi  # noqa: PLC0415 (slow to import)
 

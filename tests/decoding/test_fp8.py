@@ -14,7 +14,7 @@ from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.models import fp8
 from decoding.models.errors import ModelError
-from decoding.models.fp8 import Fp8Linear, read_prompt
+from decoding.models.fp8 import Fp8Linear, read_prompt, require_gain
 from decoding.models.fusion import fuse
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.memory import count_weight_bytes
@@ -44,6 +44,12 @@ def apply(layer: nn.Module, x: torch.Tensor, is_prompt: bool) -> torch.Tensor:
         return layer(x)
     with read_prompt():
         return layer(x)
+
+
+@pytest.fixture(autouse=True)
+def _accept_any_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny products are no faster on any GPU."""
+    monkeypatch.setattr(fp8, "require_gain", lambda *_: None)
 
 
 @pytest.fixture
@@ -110,6 +116,35 @@ def test_drafts_change_no_text(
     for one, other in zip(plain, drafted, strict=True):
         assert one.token_ids == other.token_ids
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+def test_a_gpu_on_which_it_is_no_faster_is_refused_with_what_was_measured(device):
+    layer, took = nn.Linear(4096, 64, dtype=torch.bfloat16, device=device), {Fp8Linear: 33.4, nn.Linear: 41.2}
+    seen = []
+
+    def time(of, x):
+        seen.append(x.shape)
+        return took[type(of)]
+
+    require_gain(layer, time)
+    took[Fp8Linear] = 41.2
+    said = (
+        r"no faster than bfloat16 on this GPU \(41 against 41 us for a product of 8 x 4,096 x 64\): give weights dense"
+    )
+    with pytest.raises(ModelError, match=said):
+        require_gain(layer, time)
+    assert set(seen) == {(8, 4096)}
+
+
+@pytest.mark.gpu
+def test_a_gpu_times_the_largest_product(device, monkeypatch):
+    monkeypatch.setattr(fp8, "require_gain", lambda layer, time: timed.append((layer.out_features, time(layer, x))))
+    timed: list[tuple[int, float]] = []
+    model, x = nn.Sequential(nn.Linear(1024, 64), nn.Linear(1024, 4096)).to(device), torch.ones(8, 1024, device=device)
+    fp8.quantize(model)
+    ((size, microseconds),) = timed
+    assert size == 4096
+    assert 0 < microseconds < 1e6
 
 
 def test_a_gpu_on_which_a_kernel_is_wrong_is_refused(monkeypatch):

@@ -141,15 +141,6 @@ def test_an_encoder_is_refused(save_model: SaveModel, tmp_path: Path) -> None:
         loading.load(ref)
 
 
-def test_code_of_a_repository_never_runs(save_model: SaveModel, tmp_path: Path) -> None:
-    ref, ran = save_model(tiny(), byte_tokenizer()), tmp_path / "ran"
-    (tmp_path / "tiny" / "own.py").write_text(f"from pathlib import Path\nPath({str(ran)!r}).touch()\n")
-    change_config(tmp_path / "tiny", model_type="own", auto_map={"AutoConfig": "own.OwnConfig"})
-    with pytest.raises(ModelError, match="it needs code from its repository, which never runs here"):
-        loading.load(ref)
-    assert not ran.exists()
-
-
 def test_a_type_that_transformers_does_not_know_is_refused(save_model: SaveModel, tmp_path: Path) -> None:
     ref = save_model(tiny(), byte_tokenizer())
     change_config(tmp_path / "tiny", model_type="from-the-future")

@@ -128,7 +128,7 @@ def test_listing_and_fetching_import_no_torch() -> None:
     """The web process lists models and the command line pulls them: both would wait seconds for torch."""
     program = """
 import sys
-from decoding.models import errors, fetch, loaded, registry
+from decoding.models import errors, fetch, loaded, registry, trusted_code
 from kernels import cache
 registry.list_models()
 assert "torch" not in sys.modules
