@@ -119,7 +119,9 @@ def _require_decodable(
 
 def validate_spec(ctx: Context, spec: CompletionSpec) -> None:
     """Raises BadInputError for a model that is not allowed or not known, or for tests without a function to call."""
-    _require_decodable(ctx, spec, (_build_task(spec),), is_local_command=False)
+    require_allowed_models(ctx, spec.target, spec.drafter)
+    require_models(ctx, spec)
+    _require_mode(spec, (_build_task(spec),))
 
 
 def find_entry_point(spec: CompletionSpec) -> str:
