@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -242,10 +243,11 @@ def _make_tasks(
     total = len(todo) + len(done)
     watcher.on_checking(len(done), total, None)
 
-    for made in run_parallel(maker.make, todo, workers):
-        state.add_result(made)
-        done[made.key] = made
-        watcher.on_checking(len(done), total, made)
+    with closing(run_parallel(maker.make, todo, workers)) as results:
+        for made in results:
+            state.add_result(made)
+            done[made.key] = made
+            watcher.on_checking(len(done), total, made)
     return [
         TaskResult(function.key, reason=function.reason) if function.reason else done[function.key]
         for function in functions

@@ -4,7 +4,7 @@ what becomes of a function."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
@@ -17,9 +17,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def run_parallel(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """The results as they come. The sandbox's jobs of the others are stopped where one fails or the caller ends, and
-    their results do not count."""
+def run_parallel(
+    function: Callable[[Item], Result], items: Iterable[Item], workers: int
+) -> Generator[Result, None, None]:
+    """The results as they come. The sandbox's jobs of the others are stopped where one fails or the caller closes this,
+    and their results do not count."""
     stop = threading.Event()
 
     def run_one(item: Item) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -45,7 +45,7 @@ class ProjectTests:
     def from_json(cls, content: Mapping[str, Any]) -> ProjectTests:
         """From a JSON object. Raises ValueError, which names the field, for one that is not of this form."""
         try:
-            spec = _ADAPTER.validate_json(json.dumps(dict(content)))
+            spec = _ADAPTER.validate_json(json.dumps(dict(content), default=dict))
         except ValidationError as error:
             fault = error.errors()[0]
             raise ValueError(f"field project_tests: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
@@ -55,7 +55,8 @@ class ProjectTests:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object; optional fields only where they differ from the default."""
-        content: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
+        stored = {each.name: getattr(self, each.name) for each in fields(self)}
+        content: dict[str, Any] = json.loads(json.dumps(stored, default=dict))
         return {name: value for name, value in content.items() if name not in _OPTIONAL or value != _OPTIONAL[name]}
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -118,6 +121,34 @@ def test_a_backup_never_replaces_a_file_and_a_damaged_one_replaces_no_database(d
         assert names(database) == ["ada"]
     assert bassline("db", "restore", tmp_path / "none").exit_code == 2
     assert bassline("db", "backup", tmp_path / "no folder" / "saved").exit_code == 2
+
+
+LIMITED = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, getattr(signal, sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
+from app.cli.main import main
+del sys.argv[1:3]
+main()
+"""
+
+
+@pytest.mark.parametrize(("action", "code"), [("SIG_IGN", 1), ("SIG_DFL", -signal.SIGXFSZ)], ids=["fails", "is killed"])
+def test_a_restore_that_ends_in_the_middle_leaves_the_database_as_it_was(database, bassline, tmp_path, action, code):
+    file = tmp_path / "saved"
+    with database.session() as session:
+        session.execute(
+            text(ADD), [{"id": f"{i:032x}", "name": f"{i:06}" + "x" * 150, "now": NOW} for i in range(9000)]
+        )
+    assert bassline("db", "backup", file).exit_code == 0
+    add_user(database, "eve", 999_999)
+    before = names(database)
+    database.dispose()
+    words = (sys.executable, "-c", LIMITED, action, str(file.stat().st_size // 2), "db", "restore", file, "--replace")
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert names(database) == before
 
 
 def test_a_database_that_is_in_use_is_not_replaced(database, bassline, tmp_path):

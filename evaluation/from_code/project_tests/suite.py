@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -142,11 +143,11 @@ def _run_files(
     passing: set[str] = set()
     failures: dict[str, str] = {}
     on_file(0, len(by_file))
-    each_file = run_parallel(lambda file: _run_each_once(file, by_file[file], run), by_file, workers)
-    for done, (passed, failed) in enumerate(each_file, 1):
-        passing |= passed
-        failures |= failed
-        on_file(done, len(by_file))
+    with closing(run_parallel(lambda file: _run_each_once(file, by_file[file], run), by_file, workers)) as results:
+        for done, (passed, failed) in enumerate(results, 1):
+            passing |= passed
+            failures |= failed
+            on_file(done, len(by_file))
     return passing, dict(sorted(failures.items()))
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+import threading
+import time
+from contextlib import closing
 
 import pytest
 
@@ -17,6 +20,7 @@ from evaluation.from_code.fairness import MAX_EXAMPLES, MAX_WITH_NEARBY
 from evaluation.from_code.nearby_cases import MAX_JUDGING, MAX_SHOWN
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError, find_remedy
 from evaluation.from_code.run import build_dataset, open_state
+from evaluation.from_code.sandbox_jobs import run_parallel
 from evaluation.from_code.state import BuildState
 from evaluation.grading import Grader
 from evaluation.prompting import build_prompt
@@ -240,6 +244,24 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_withou
     assert again.build_completion_file() == finished.build_completion_file()
     assert again.build_infilling_file() == finished.build_infilling_file()
     assert str(tmp_path).encode() not in again.build_completion_file() + again.build_infilling_file()
+
+
+def test_the_work_on_others_stops_where_the_caller_fails():
+    begun = []
+
+    def work(number):
+        begun.append(number)
+        time.sleep(0.001)
+
+    def fail_at_the_first():
+        with closing(run_parallel(work, range(1000), 1)) as results:
+            for _ in results:
+                raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_at_the_first()
+    assert len(begun) < 1000
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("from-code")] == []
 
 
 def test_another_source_command_or_option_has_another_state(opened, tmp_path):
