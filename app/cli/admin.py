@@ -10,6 +10,7 @@ from app import domains
 from app.accounts import service
 from app.accounts import users as people
 from app.cli import common
+from app.core import observability
 from app.core.context import Context, make_context
 from app.core.db import migrate
 from app.core.db.backup import restore_backup, save_backup
@@ -48,7 +49,11 @@ def upgrade() -> None:
     assert domains.metadata.tables
     ctx = make_context()
     migrate.upgrade(ctx.database)
-    echo(f"the database is at schema {migrate.get_current_revision(ctx.database)}")
+    done = f"the database is at schema {migrate.get_current_revision(ctx.database)}"
+    if observability.must_write_json_lines():  # the service `migrate` of the stack
+        observability.write_line(done)
+    else:
+        echo(done)
 
 
 @db.command()

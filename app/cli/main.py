@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from functools import cache
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -53,6 +53,17 @@ class CommandError(click.ClickException):
     def __init__(self, error: BasslineError) -> None:
         super().__init__(escape_control(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
+        # A warning only: the container restarts until the outage ends, and readiness reports it.
+        self._level = "warning" if isinstance(error, UnavailableError) else "error"
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Writes the sentence for people, or as a line of the log."""
+        from app.core import observability  # noqa: PLC0415
+
+        if observability.must_write_json_lines():
+            observability.write_line(self.format_message(), self._level)
+        else:
+            super().show(file)
 
 
 class LazyGroup(click.Group):

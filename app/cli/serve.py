@@ -10,10 +10,12 @@ import sys
 
 import click
 import structlog
+from celery.apps import worker as celery_worker
 from celery.signals import celeryd_init
 from celery.worker import WorkController
 
 from app.cli import common
+from app.core import observability
 from app.core.broker import queues
 from app.core.broker.celery_app import celery_app, require_broker
 from app.core.context import Context, make_context, set_current
@@ -81,6 +83,7 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
     create_app(ctx)  # a wrong setting stops the program here, not in every worker
+    observability.redirect_stdio_to_log(ctx.settings)
     sys.argv = [
         "gunicorn",
         f"--bind={host}:{port}",
@@ -117,7 +120,11 @@ def worker(names: str, name: str) -> None:
     ctx = common.open_context()
     require_broker(ctx.settings, "worker")
     set_current(ctx)
+    observability.redirect_stdio_to_log(ctx.settings)
     os.environ[QUEUES_VARIABLE] = names
+    if ctx.settings.log_format == "json":
+        # Celery's lines about signals go past logging and past sys.stdout, to the file descriptor.
+        celery_worker.safe_say = lambda text, *_: observability.write_line(text)  # type: ignore[attr-defined]
     started: list[WorkController] = []
     celeryd_init.connect(lambda instance, **_: started.append(instance), weak=False)
     celery_app.worker_main(
@@ -144,6 +151,7 @@ def beat() -> None:
     """
     ctx = common.open_context()
     require_broker(ctx.settings, "beat")
+    observability.redirect_stdio_to_log(ctx.settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ctx.stopping.set())
     sweeps = reaper.make_reaper_thread(ctx)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import io
+import json
 import logging
+import os
 import re
+import sys
+import threading
 from collections.abc import MutableMapping
+from types import TracebackType
 from typing import Any
 
 import structlog
 from structlog.typing import Processor
 
-from app.core.settings import Settings
+from app.core.errors import BadInputError
+from app.core.settings import Settings, load_settings
 from app.core.terminal import escape_control
 
 HIDDEN = "***"
@@ -34,7 +42,9 @@ def configure(settings: Settings) -> None:
     else:
         plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
         last += [structlog.processors.format_exc_info, hide_secrets, escape_event, plain]
-    handler = logging.StreamHandler()
+    # Celery's worker may call this again after `redirect_stdio_to_log`: written to that stream, each line would be
+    # wrapped in another.
+    handler = logging.StreamHandler(sys.__stderr__ if isinstance(sys.stderr, _LogStream) else sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -45,6 +55,66 @@ def configure(settings: Settings) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
+
+
+def redirect_stdio_to_log(settings: Settings) -> None:
+    """For a process whose output is its log: what libraries print, and what ends it, become lines of the log.
+
+    Does nothing unless lines are JSON: people read the console form. Call after `configure`.
+    """
+    if settings.log_format != "json":
+        return
+    sys.stdout = sys.stderr = _LogStream()
+    sys.excepthook = _log_exception
+    threading.excepthook = lambda found: _log_exception(found.exc_type, found.exc_value, found.exc_traceback)
+
+
+def must_write_json_lines() -> bool:
+    """Whether a sentence for people must be a line of the log: nobody sits at a terminal, and logs are JSON."""
+    try:
+        form: str | None = load_settings().log_format
+    except BadInputError:
+        form = os.environ.get("BASSLINE_LOG_FORMAT")
+    return form == "json" and not os.isatty(2)
+
+
+def write_line(text: str, level: str = "info") -> None:
+    """Writes one JSON line to stderr whatever the log's level. Takes no lock: signal handlers may call it."""
+    line = {
+        "event": redact_text(text),
+        "level": level,
+        "logger": "app",
+        "timestamp": dt.datetime.now(dt.UTC).isoformat(),
+    }
+    os.write(2, f"{json.dumps(line)}\n".encode())
+
+
+class _LogStream(io.TextIOBase):
+    """Replaces stdout and stderr: each line becomes a line of the log once it has ended, or is flushed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open_line = threading.local()  # its `text`: what the thread has written since its last line break
+
+    def write(self, text: str) -> int:
+        # The mark is no line break, so it ends the last piece, which is the open line.
+        *lines, rest = f"{getattr(self._open_line, 'text', '')}{text}.".splitlines()
+        self._open_line.text = rest[:-1]
+        self._write_lines(lines)
+        return len(text)
+
+    def flush(self) -> None:
+        rest, self._open_line.text = getattr(self._open_line, "text", ""), ""
+        self._write_lines([rest])
+
+    def _write_lines(self, lines: list[str]) -> None:
+        for line in filter(str.strip, lines):
+            write_line(line, "warning")
+
+
+def _log_exception(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    if not issubclass(kind, SystemExit):
+        logging.getLogger("app").critical("ended by an exception", exc_info=(kind, error or kind(), trace))
 
 
 def hide_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -180,6 +180,12 @@ def find_workers_fault(database: Database) -> str | None:
         alive = workers.find_alive_workers(session)
         if not alive:
             return f"none has reported itself for {workers.ALIVE_S:g} seconds: start `bassline worker`"
+        dying = [w for w in alive if workers.is_crashing_repeatedly(w, now)]
+        if dying:
+            return (
+                f"{dying[0].node} keeps dying: {dying[0].crashes} processes in a row ended within "
+                f"{workers.STEADY.total_seconds():g} seconds of their start: read its log"
+            )
         missing = [queue for queue in queues.ALL if not any(workers.is_consuming(w, queue) for w in alive)]
         if missing:
             return (

@@ -29,6 +29,7 @@ class WorkerDocument(ResponseModel):
     loading: str | None = Field(description="the target it is loading")
     node: str | None = Field(description="the name it keeps over restarts")
     queues: list[str] | None = Field(description="that it consumes; null: every queue")
+    crashes: int = Field(description="processes of its node that died in a row right after their start, before it")
     started_at: dt.datetime
     last_seen_at: dt.datetime
     stopped_at: dt.datetime | None = Field(description="when it was asked to end; it may still finish a task")

@@ -26,6 +26,7 @@ class Worker(Base):
     loading: Mapped[str | None] = mapped_column(String(MODEL_LENGTH))  # the target it is loading
     node: Mapped[str | None] = mapped_column(String(300), index=True)  # the name that it keeps over restarts
     queues: Mapped[list[str] | None]  # that it consumes; None: every queue
+    # processes of its node that died in a row right after their start, before this one
     crashes: Mapped[int] = mapped_column(default=0, server_default="0")
     started_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time)
     stopped_at: Mapped[dt.datetime | None]  # when it was asked to end; it may still finish a task

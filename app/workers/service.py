@@ -6,7 +6,6 @@ import datetime as dt
 import os
 import socket
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
@@ -20,7 +19,9 @@ from app.workers.models import MODEL_LENGTH, Worker
 JOB_BEATS_PER_REPORT = 2  # of a job between two reports of its worker
 ALIVE_S = 60.0  # a worker reports itself several times within this
 FORGET_AFTER = dt.timedelta(days=1)
+STEADY = dt.timedelta(seconds=60)  # a process that died before it was this old counts as a crash of its node
 SILENT_LEASES = 2  # after this many leases of silence a worker or a message is lost
+MAX_CRASHES = 3  # in a row: more than a worker killed by chance
 QUEUES_VARIABLE = "BASSLINE_WORKER_QUEUES"  # set by `bassline worker` for its child, to which Celery does not pass it
 
 
@@ -48,21 +49,31 @@ def find_alive_workers(session: Session) -> list[Worker]:
     return [worker for worker in list_workers(session) if is_alive(worker, now)]
 
 
+def is_crashing_repeatedly(worker: Worker, now: dt.datetime) -> bool:
+    """Whether the last processes of its node died early, and this one is as young."""
+    return worker.crashes >= MAX_CRASHES and now - worker.started_at < STEADY
+
+
 def is_consuming(worker: Worker, queue: str) -> bool:
     """Whether it takes messages of the queue."""
     return worker.queues is None or queue in worker.queues
 
 
 def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
-    """Reports the start of this process."""
+    """Reports the start of this process and how many of its node died before it; `node` None keeps no such count."""
     with ctx.database.heartbeats.session() as session:
         now = read_database_time(session)
+        same = select(Worker).where(Worker.node == node, Worker.node.is_not(None))
+        before = session.scalar(same.order_by(Worker.started_at.desc()).limit(1))
+        crashes = 0
+        if before and before.stopped_at is None and before.last_seen_at - before.started_at < STEADY:
+            crashes = before.crashes + 1
         # A restarted container may have the host name and process id of its predecessor.
-        session.merge(_build_row(ctx, node=node, queues=queues, started_at=now, last_seen_at=now, stopped_at=None))
-
-
-def _build_row(ctx: Context, **values: Any) -> Worker:
-    return Worker(name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid(), **values)
+        row = session.get(Worker, ctx.worker_name) or Worker(name=ctx.worker_name)
+        row.host, row.pid, row.node, row.queues = socket.gethostname(), os.getpid(), node, queues
+        row.started_at = row.last_seen_at = now
+        row.crashes, row.stopped_at = crashes, None
+        session.add(row)
 
 
 def report_stop(ctx: Context, node: str | None = None) -> None:
@@ -76,7 +87,9 @@ def report_stop(ctx: Context, node: str | None = None) -> None:
 def report(ctx: Context) -> None:
     """Reports that this process is alive, and which models it holds or loads."""
     with ctx.database.heartbeats.session() as session:
-        row = session.get(Worker, ctx.worker_name) or _build_row(ctx)
+        row = session.get(Worker, ctx.worker_name) or Worker(
+            name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()
+        )
         row.last_seen_at, row.loading = build_database_time(session), ctx.engines.get_loading_target()
         targets, row.device = ctx.engines.describe_loaded() or ([], None)
         row.model = ", ".join(targets)[:MODEL_LENGTH] or None

@@ -6,6 +6,7 @@ import contextlib
 import os
 
 import structlog
+from billiard import current_process
 from celery.signals import (
     setup_logging,
     task_postrun,
@@ -25,6 +26,8 @@ def _configure_logging(**_: object) -> None:
     from app.core import observability  # noqa: PLC0415
 
     observability.configure(get_current().settings)
+    if current_process().name != "MainProcess":
+        observability.redirect_stdio_to_log(get_current().settings)
 
 
 @task_prerun.connect
@@ -60,5 +63,5 @@ def _on_stop_request(sender: str, **_: object) -> None:
 def _report_stop(**_: object) -> None:
     from app.workers.service import report_stop  # noqa: PLC0415
 
-    with contextlib.suppress(SQLAlchemyError):  # its silence tells the same a minute later
+    with contextlib.suppress(SQLAlchemyError):  # it then counts as a crash
         report_stop(get_current())

@@ -214,7 +214,7 @@ def fault_of(line: str) -> str:
     try:
         found = json.loads(line)
     except ValueError:
-        return line if line.startswith("Traceback") else ""  # what a library prints is plain text
+        return f"not JSON: {line[:200]!r}"
     return f"{found['level']}: {found['event'][:200]}" if found.get("level") in ("error", "critical") else ""
 
 

@@ -37,6 +37,7 @@ from tests.fakes import RIGHT, FakeEngine
 from tests.integration.conftest import delete_rows
 from tests.integration.servers import free_port
 from tests.integration.waiting import wait_for
+from tests.thorough import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -130,8 +131,8 @@ def submit(ctx) -> uuid.UUID:
 
 
 def logged(file: Path) -> list[dict]:
-    """The lines that a log has from logging."""
-    return [json.loads(line) for line in file.read_text().splitlines() if line.startswith("{")]
+    """The lines of a log; fails on one that is not JSON."""
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, start, tmp_path):
@@ -218,9 +219,64 @@ def test_readiness_names_a_sandbox_worker_that_cannot_start_and_comes_back_with_
     del environment["PYTHONPATH"]
     wait_for(lambda: "exec.interactive" in workers(), 60)
     assert web.get("/api/v1/health/ready").status_code == 503
-    assert "FileNotFoundError" in (tmp_path / "worker-1.log").read_text()
+    lines = logged(tmp_path / "worker-1.log")
+    assert any("FileNotFoundError" in str(line) for line in lines)
     start("worker", "--queues", ",".join(queues.SANDBOX), "--name", "exec")
     wait_for(lambda: workers() == "ok", 90)
+
+
+@pytest.mark.thorough
+def test_readiness_names_a_worker_whose_processes_keep_dying(stack, start):
+    ctx, _ = stack
+    web = create_app(ctx).test_client()
+    start("worker", "--queues", ",".join(queues.GPU), "--name", "gpu0")
+    start("worker", "--queues", ",".join(queues.SANDBOX), "--name", "exec")
+    killed: set[int] = set()
+
+    def kill_another() -> bool:
+        with ctx.database.read() as session:
+            rows = [w for w in list_workers(session) if (w.node or "").startswith("exec@") and w.pid not in killed]
+        for row in rows:
+            os.kill(row.pid, signal.SIGKILL)
+            killed.add(row.pid)
+        return len(killed) >= 3
+
+    def workers() -> str:
+        return web.get("/api/v1/health/ready").json["checks"]["workers"]
+
+    wait_for(kill_another, 180)
+    wait_for(lambda: "exec@" in workers() and "keeps dying: 3 processes in a row" in workers(), 120)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("worker", "--queues", "exec", "--name", "exec"), marks=pytest.mark.thorough),
+        ("beat",),
+        pytest.param(("web", "--port", "0"), marks=pytest.mark.thorough),
+    ],
+)
+def test_whatever_a_process_of_the_stack_writes_is_json_from_its_start_to_its_end(stack, start, tmp_path, words):
+    process = start(*words)
+    log = tmp_path / f"{words[0]}-0.log"
+    begun = {"worker": "ready.", "beat": "beat: looks", "web": "Booting worker"}[words[0]]
+    wait_for(lambda: begun in log.read_text(), 60)
+    process.terminate()
+    assert process.wait(60) == 0
+    lines = logged(log)
+    assert len(lines) > 1
+    assert not [line for line in lines if line["event"].startswith("{")]  # no line inside another
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [thorough(("db", "upgrade"), 0), thorough(("worker", "--queues", "nowhere"), 2), (("web", "--host", "0.0.0.0"), 2)],
+)
+def test_a_command_that_ends_at_once_says_so_in_json_too(stack, start, tmp_path, words, code):
+    assert start(*words).wait(60) == code
+    lines = logged(tmp_path / f"{words[0]}-0.log")
+    assert lines[-1]["level"] == ("error" if code else "info")
+    assert lines[-1]["event"]
 
 
 def test_the_messages_that_wait_in_a_queue_are_counted(stack):

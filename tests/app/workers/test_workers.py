@@ -26,7 +26,7 @@ def test_a_worker_reports_each_model_it_holds_once_and_the_last_used_first(ctx, 
     assert reported(ctx) is None
 
 
-def test_a_worker_that_was_asked_to_stop_is_followed_by_one_that_works(ctx):
+def test_a_worker_that_was_asked_to_stop_is_not_counted_as_crashed(ctx):
     service.register(ctx, "gpu0@a", list(queues.GPU))
     service.report_stop(ctx, "gpu0@a")
     again = dataclasses.replace(ctx, worker_name="a:2")
@@ -34,6 +34,7 @@ def test_a_worker_that_was_asked_to_stop_is_followed_by_one_that_works(ctx):
     with ctx.database.read() as session:
         assert session.get_one(Worker, ctx.worker_name).stopped_at is not None
         assert session.get_one(Worker, "a:2").stopped_at is None
+        assert session.get_one(Worker, "a:2").crashes == 0
 
 
 def test_a_list_of_models_ends_where_its_column_does(ctx, engine):

@@ -13,7 +13,7 @@ import uuid
 from collections import Counter
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from app.core.broker import queues
 from app.core.broker.celery_app import configure
@@ -28,6 +28,7 @@ from app.runs import service
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, load_tasks_with_samples
 from app.runs.schemas import RunSpec
+from app.workers.models import Worker
 from app.workers.service import list_workers
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT
@@ -86,6 +87,8 @@ class Stack:
             if name not in self.parts or self.parts[name].poll() is not None:
                 self.start(name)
         wait_for(self._workers_ready, 90)
+        with self.ctx.database.session() as session:
+            session.execute(update(Worker).values(crashes=0))  # the test before killed them; readiness would wait
         wait_for(self._web_ready, 90)
 
     def kill(self, name: str) -> None:

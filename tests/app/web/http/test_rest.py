@@ -243,7 +243,20 @@ def test_not_ready_while_nobody_consumes_a_queue(client, ctx):
     assert "exec" in checks(client)["workers"]
 
 
-def test_a_worker_that_is_stopped_is_gone_at_once_and_back_when_it_starts(client, ctx):
+@pytest.mark.parametrize("pids", [(1, 2, 3, 4), (1, 1, 1, 1)], ids=["new processes", "the same process id again"])
+def test_not_ready_while_a_worker_keeps_dying(client, ctx, pids):
+    start_worker(ctx, "gpu0@a", queues.GPU, "a:9")
+    for pid in pids[:3]:
+        start_worker(ctx, "exec@a", queues.SANDBOX, f"a:{pid}")
+        assert checks(client)["workers"] == "ok"  # it may have been killed by chance
+    start_worker(ctx, "exec@a", queues.SANDBOX, f"a:{pids[3]}")
+    assert checks(client)["workers"].startswith("exec@a keeps dying: 3 processes in a row")
+    with ctx.database.session() as session:
+        session.get_one(Worker, f"a:{pids[-1]}").started_at -= workers.STEADY
+    assert checks(client)["workers"] == "ok"  # it lives now
+
+
+def test_a_worker_that_is_stopped_and_started_often_does_not_keep_dying(client, ctx):
     start_worker(ctx, "gpu0@a", queues.GPU, "a:9")
     for _ in range(6):
         start_worker(ctx, "exec@a", queues.SANDBOX, "a:1")
