@@ -183,6 +183,10 @@ class PairedOutcomes:
         found[pairs] = self._time[self._passed][first]
         return found.reshape(self.n_runs, self.n_tasks)
 
+    def list_finish_times(self, run: int) -> Floats:
+        """When the samples of a run finished, ascending; those that did not are missing."""
+        return np.sort(self._time[self._slice(run)])
+
     def find_finished(self) -> Bools:
         """Whether any sample finished, `[R, T]`."""
         return self._find_last(math.inf)[1]

@@ -23,7 +23,7 @@ from app.web.ui.units import (
     format_utilization,
 )
 from evaluation.decisions import PairVerdict
-from evaluation.studies.paper_table import PaperRow
+from evaluation.studies.paper_table import FINISHED, PaperPoint, PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain
 
@@ -93,10 +93,11 @@ def list_engine_tables(document: StudyDocument) -> list[TextTable]:
 
 
 def list_detail_tables(document: StudyDocument) -> list[TextTable]:
-    """What is behind the answer: the paper's table, and how many samples are enough."""
+    """What is behind the answer: the paper's tables, and how many samples are enough."""
     made: list[TextTable] = []
     if document.paper_table:
-        made.append(_build_speed_table(document.paper_table))
+        has_budget = any(point.budget_s is not None for row in document.paper_table for point in row.points)
+        made += [*([_build_quality_table(document)] if has_budget else []), _build_speed_table(document.paper_table)]
     made += [_build_samples_table(family, document.study.tasks_common) for family in document.samples]
     return [*made, _build_speculation_table(document)] if any(pair.gains for pair in document.speculation) else made
 
@@ -154,9 +155,45 @@ def build_reached_table(document: StudyDocument) -> TextTable:
     )
 
 
+def _build_quality_table(document: StudyDocument) -> TextTable:
+    # A share that regular decoding never finishes has no budget, so it has no columns.
+    shares = [
+        (place, share)
+        for place, share in enumerate(FINISHED)
+        if any(row.points[place].budget_s is not None for row in document.paper_table)
+    ]
+    rows = [row for row in document.paper_table if any(point.budget_s is not None for point in row.points)]
+    headings = ["Arm"]
+    for _, share in shares:
+        headings += [f"{format_percent(share)} at", "First", "All", "Finished"]
+    return TextTable(
+        "Regular decoding, single-sequence and batched speculation: quality",
+        "At the budgets within which regular decoding finishes "
+        f"{' and '.join(format_percent(share) for _, share in shares)} of its samples: Pass@First, Pass@All, "
+        "and how many of its own samples the arm has finished.",
+        tuple(headings),
+        tuple(
+            (
+                ArmName(row.arm),
+                *(text for at, _ in shares for text in _format_point(row.points[at], document.study.tasks_common)),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _format_point(point: PaperPoint, n_tasks: int) -> tuple[str, ...]:
+    shares = (
+        format_percent(point.pass_first, n_tasks),
+        format_percent(point.pass_all, n_tasks),
+        format_percent(point.finished),
+    )
+    return format_seconds(point.budget_s), *shares
+
+
 def _build_speed_table(rows: Sequence[PaperRow]) -> TextTable:
     return TextTable(
-        "Regular decoding, single-sequence and batched speculation",
+        "Regular decoding, single-sequence and batched speculation: speed",
         "Milliseconds per token of the first sample to finish, of the last one and of all; how many times faster all "
         "are than in regular decoding; tokens per second, and per round and sample; the target's "
         "arithmetic as a share of what the device can do.",

@@ -1,12 +1,36 @@
-"""The table of BASS (arXiv 2404.15778): regular decoding, single-sequence and batched speculation side by side."""
+"""The table of BASS (arXiv 2404.15778): regular decoding, single-sequence and batched speculation side by side.
+
+BASS compares at a time budget within which regular decoding does not finish. Here regular decoding sets these budgets
+itself, by the time at which it has finished a given share of its samples.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from evaluation.outcomes import FIGURES
 from evaluation.studies.arms import Arm, ArmComparison
 
+FINISHED = (0.5, 0.9)
+"""Shares of finished samples of regular decoding that set the budgets of the table."""
+
 METHODS = ("regular decoding", "single-sequence speculation", "batched speculation")
+
+
+@dataclass(frozen=True, slots=True)
+class PaperPoint:
+    """An arm at the budget (seconds) within which regular decoding has finished `regular_finished` of its samples.
+
+    The others are shares: of tasks, and for `finished` of this arm's own samples. All are None if regular decoding
+    never gets there within the study's budget, or if no arm with this target decodes regularly.
+    """
+
+    regular_finished: float
+    budget_s: float | None
+    pass_first: float | None
+    pass_all: float | None
+    finished: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +39,7 @@ class PaperRow:
 
     arm: str
     method: str  # one of METHODS
+    points: tuple[PaperPoint, ...]
     ms_per_token_first: float | None
     ms_per_token_last: float | None
     ms_per_token_all: float | None
@@ -40,11 +65,16 @@ def build_paper_table(compared: ArmComparison) -> tuple[PaperRow, ...]:
 def _build_row(compared: ArmComparison, place: int) -> PaperRow:
     arm = compared.arms[place]
     regular = [other for other, one in enumerate(compared.arms) if not one.speculative]
+    same_target = [other for other in regular if compared.arms[other].target == arm.target]
+    largest = max(same_target, key=lambda other: compared.arms[other].n, default=None)
     plain = next((other for other in regular if compared.arms[other].drafting_family == arm.drafting_family), None)
     own = compared.outcomes.compute_latency(place)
     return PaperRow(
         arm=arm.name,
         method=_get_method(arm),
+        points=tuple(
+            _build_point(compared, place, share, _find_finish_time(compared, largest, share)) for share in FINISHED
+        ),
         ms_per_token_first=own.first,
         ms_per_token_last=own.last,
         ms_per_token_all=own.all,
@@ -59,6 +89,28 @@ def _get_method(arm: Arm) -> str:
     if not arm.speculative:
         return METHODS[0]
     return METHODS[1] if arm.n == 1 else METHODS[2]
+
+
+def _build_point(compared: ArmComparison, place: int, regular_finished: float, budget_s: float | None) -> PaperPoint:
+    if budget_s is None:
+        return PaperPoint(regular_finished, None, None, None, None)
+    finished = int((compared.outcomes.list_finish_times(place) <= budget_s).sum()) / _count_samples(compared, place)
+    first, every = (compared.compute_share(figure, place, budget_s) for figure in FIGURES)
+    return PaperPoint(regular_finished, budget_s, first, every, finished)
+
+
+def _find_finish_time(compared: ArmComparison, regular: int | None, share: float) -> float | None:
+    """Seconds within which regular decoding finished this share of its samples, None if not within the budget."""
+    if regular is None:
+        return None
+    times = compared.outcomes.list_finish_times(regular)
+    needed = math.ceil(share * _count_samples(compared, regular))
+    found = float(times[needed - 1]) if needed <= len(times) else math.inf
+    return found if found <= compared.end_s else None
+
+
+def _count_samples(compared: ArmComparison, place: int) -> int:
+    return int((compared.outcomes.columns.run == place).sum())
 
 
 def _compute_speed_up(compared: ArmComparison, place: int, plain: int) -> float | None:

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from app.core.db.database import log_failure
 from app.jobs.database_lock import DatabaseLock, UnavailableError
 from app.runs import service
-from tests.app.cli.test_main import EVAL, bassline  # noqa: F401 (a fixture)
+from tests.app.cli.test_main import EVAL
 from tests.thorough import thorough
 
 FULL = Path("/dev/full")
@@ -43,7 +43,7 @@ def assert_sentence(result, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("words", [EVAL, ("datasets", "import"), ("tokens", "create", "mine"), ("runs", "cancel")])
-def test_a_locked_database_is_one_sentence(bassline, additions, spec, ctx, request, words, tmp_path):  # noqa: F811
+def test_a_locked_database_is_one_sentence(bassline, additions, spec, ctx, request, words, tmp_path):
     words = list(words)
     if words[:2] == ["datasets", "import"]:
         file = tmp_path / "more.jsonl"
@@ -56,7 +56,7 @@ def test_a_locked_database_is_one_sentence(bassline, additions, spec, ctx, reque
     assert_sentence(bassline(*words), "another process has been writing to the database for too long")
 
 
-def test_a_database_without_room_is_one_sentence(bassline, additions, ctx, monkeypatch):  # noqa: F811
+def test_a_database_without_room_is_one_sentence(bassline, additions, ctx, monkeypatch):
     # A worker keeps its samples for as long as its lease and tries again.
     ctx.settings = ctx.settings.model_copy(update={"lease_s": 5.0, "heartbeat_s": 1.0})
     ctx.database.dispose()

@@ -342,3 +342,11 @@ def test_no_arm_is_selected_before_the_reader_selects_one(world, paper):
     page = world.client.get(f"{paper}?tab=arms").get_data(as_text=True)
     assert page.count('class="pick"') == 4
     assert not re.search(r'<input class="pick"[^>]* checked', page)
+
+
+def test_the_table_of_the_paper_has_only_what_regular_decoding_sets_a_budget_for(world):
+    study = world.add_study(arm(drafter="none", n=1), arm(n=1), arm("other", target="qwen2.5-coder-0.5b"))
+    page = world.client.get(f"/studies/{study}?tab=details").get_data(as_text=True)
+    table = page.partition("speculation: quality</h2>")[2].partition("</table>")[0]
+    assert table.count("<tr>") == 3, "the headings, regular decoding, and the arm with the same target"
+    assert ">\u2013<" not in table

@@ -1,10 +1,10 @@
-"""The paper's table: methods, times per token and speed-ups."""
+"""The paper's table: budgets that regular decoding sets, and each arm there."""
 
 from __future__ import annotations
 
 import pytest
 
-from evaluation.studies.paper_table import build_paper_table
+from evaluation.studies.paper_table import PaperPoint, build_paper_table
 from tests.evaluation.studies.making import MadeArm, arm, passing, score
 
 
@@ -37,6 +37,13 @@ def test_rows_are_in_the_order_of_the_paper() -> None:
     ]
 
 
+def test_the_budgets_are_when_batched_regular_decoding_has_finished_its_samples() -> None:
+    _, regular, single, batched = build_paper_table(score(paper(), 10.0))
+    assert regular.points == (PaperPoint(0.5, 5.0, 0.5, 0.5, 0.5), PaperPoint(0.9, 9.0, 0.9, 0.9, 0.9))
+    assert batched.points[0] == PaperPoint(0.5, 5.0, 1.0, 1.0, 1.0)
+    assert single.points[0] == PaperPoint(0.5, 5.0, 0.5, 0.5, 1.0)
+
+
 def test_the_speed_up_is_against_regular_decoding_with_the_same_n() -> None:
     alone, regular, single, batched = build_paper_table(score(paper(), 10.0))
     assert (alone.speed_up, regular.speed_up) == (None, None)
@@ -54,11 +61,18 @@ def test_the_speed_up_counts_only_tasks_that_both_finished() -> None:
     assert build_paper_table(score([never, fast], 4.0))[1].speed_up is None
 
 
-def test_without_regular_decoding_of_the_target_there_is_no_speed_up() -> None:
+def test_shares_that_regular_decoding_never_finishes_have_no_budget() -> None:
+    half = arm("regular", [[(2.0, True)], [(None, False)]])
+    (row,) = build_paper_table(score([half], 4.0))
+    assert row.points == (PaperPoint(0.5, 2.0, 0.5, 0.5, 0.5), PaperPoint(0.9, None, None, None, None))
+
+
+def test_without_regular_decoding_of_the_target_there_is_no_budget() -> None:
     other = passing("other target", 1, 2, target="1.5b")
     rows = build_paper_table(score([passing("fast", 1, 2, speculative=True), other], 4.0))
     assert [row.arm for row in rows] == ["fast", "other target"]
     assert rows[0].speed_up is None
+    assert {point.budget_s for point in rows[0].points} == {None}
 
 
 def test_an_arm_with_no_finished_sample_has_no_time_per_token() -> None:
