@@ -29,7 +29,7 @@ class CompletionRun(Run):
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     prompts_sha256: Mapped[str] = mapped_column(String(64))  # equal for equal prompts and tests
-    n_min: Mapped[int | None]  # unused
+    n_min: Mapped[int | None]  # samples that it gets at least while its worker has no room for `n`
     prompt_logprobs: Mapped[int | None]  # prompt_logprobs and top_logprobs: see decoding.request.Request
     top_logprobs: Mapped[int] = mapped_column(default=0, server_default="0")
     after_id: Mapped[uuid.UUID | None] = mapped_column(index=True)  # a run that must end before this one is prepared

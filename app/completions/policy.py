@@ -83,7 +83,7 @@ class CompletionPolicy(Policy):
         A completion that may use the prefix cache may also draft from earlier answers; one that is
         compared with plain decoding may not.
         """
-        asked = {name: getattr(run, name) for name in ("prompt_logprobs", "top_logprobs")}
+        asked = {name: getattr(run, name) for name in ("n_min", "prompt_logprobs", "top_logprobs")}
         return {**asked, "earlier_answers": run.prefix_cache}
 
     def on_run_end(self, ctx: Context, session: Session, run: Run) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from app.core.db.storable import InputText
 from app.core.errors import BadInputError
-from app.runs.schemas import DecodingSpec, PromptModeOption
+from app.runs.schemas import MAX_N, DecodingSpec, PromptModeOption
 from evaluation.datasets import PYTHON
 from evaluation.languages import registry
 
@@ -26,6 +26,9 @@ class CompletionSpec(DecodingSpec):
     language: InputText = Field(PYTHON, max_length=30, description=f"of the prompt: {', '.join(registry.LABELS)}")
     suffix: InputText | None = Field(None, max_length=MAX_CHARACTERS, description="what follows the gap, for infilling")
     prompt_mode: PromptModeOption = "completion"
+    n_min: int | None = Field(
+        None, ge=1, le=MAX_N, description="samples that are enough while the service is short of time; empty: n"
+    )
 
     @model_validator(mode="after")
     def _check_language(self) -> Self:

@@ -45,7 +45,7 @@ def submit(ctx: Context, spec: CompletionSpec, **options: Any) -> uuid.UUID:
     """
     graded = bool(spec.test.strip())
     task = _build_task(spec)
-    return submit_prompts(ctx, spec, (task,), name=task.entry_point, graded=graded, **options)
+    return submit_prompts(ctx, spec, (task,), name=task.entry_point, graded=graded, n_min=spec.n_min, **options)
 
 
 def submit_prompts(
@@ -61,16 +61,19 @@ def submit_prompts(
     prefix_cache: bool = True,
     prompt_logprobs: int | None = None,
     top_logprobs: int = 0,
+    n_min: int | None = None,
     template_kwargs: Mapping[str, Any] | None = None,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, all within one budget, which begins now.
 
-    `name` is by default the first line of the first prompt. The completion begins when the one named by `after_id` has
-    ended. `pinned_worker` and `handover` are as for runs, `prompt_logprobs` and `top_logprobs` as in
-    decoding.request.Request. The chat template can read `template_kwargs`.
+    `name` is by default the first line of the first prompt; with `n_min` fewer samples may be decoded under load. The
+    completion begins when the one named by `after_id` has ended. `pinned_worker` and `handover` are as for runs,
+    `prompt_logprobs` and `top_logprobs` as in decoding.request.Request. The chat template can read `template_kwargs`.
 
     Raises BadInputError, OverloadedError if too many wait, UnavailableError if the broker cannot be reached.
     """
+    if n_min is not None and n_min > spec.n:
+        raise BadInputError(f"n_min is {n_min} and n is {spec.n}: give at most n", "n_min")
     is_local_command = is_local(pinned_worker, handover)
     _require_decodable(ctx, spec, tasks, is_local_command=is_local_command)
     is_waited_for = not is_local_command and after_id is None
@@ -93,6 +96,7 @@ def submit_prompts(
             prompts_sha256=hashlib.sha256(hashed.encode()).hexdigest(),
             prompt_logprobs=prompt_logprobs,
             top_logprobs=top_logprobs,
+            n_min=n_min,
             after_id=after_id,
             provenance={TEMPLATE_KWARGS: json.dumps(template_kwargs)} if template_kwargs else {},
         )

@@ -78,7 +78,7 @@ class StreamOptions(BaseModel):
 
 
 class SamplesRequest(BaseModel, ABC):
-    """n samples of each prompt. `budget` is the seconds of wall clock for all prompts
+    """n samples of each prompt, or under load as few as `n_min`. `budget` is the seconds of wall clock for all prompts
     together, from the moment the request is accepted; if missing, each prompt adds BASSLINE_COMPLETION_BUDGET_S.
     `drafter` is the option of a run.
 
@@ -98,6 +98,7 @@ class SamplesRequest(BaseModel, ABC):
     stream: StrictBool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
     budget: StrictFloat | None = Field(None, ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
+    n_min: StrictInt | None = Field(None, ge=1, le=MAX_N)
     drafter: InputText | None = Field(None, max_length=500)
 
     @model_validator(mode="before")

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from app.completions import service as completions
 from app.completions import waiting
+from app.completions.models import CompletionRun
 from app.core.context import Context
 from app.core.errors import BadInputError, BasslineError, BusyError, CancelledError, NotFoundError
 from app.core.events import event_types
@@ -40,6 +41,7 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
             ctx,
             spec,
             asked.build_tasks(),
+            n_min=asked.n_min,
             template_kwargs=asked.template_kwargs,
             **asked.logprob_options,
         )
@@ -155,7 +157,8 @@ def _load_ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     """The run and its tasks in order, samples loaded. Raises the error that ended it early."""
     with ctx.database.read() as session:
         run, tasks = get_run(session, run_id), list(load_tasks_with_logprobs(session, run_id))
-        whole = all(len(task.samples) >= run.n for task in tasks)
+        assert isinstance(run, CompletionRun)
+        whole = all(len(task.samples) >= (run.n_min or run.n) for task in tasks)
     if run.state is RunState.FINISHED and whole:
         return run, tasks
     failed: Run | RunTask = next((t for t in tasks if t.error), run)

@@ -10,6 +10,7 @@ import pytest
 from app.completions import service
 from app.completions.schemas import CompletionSpec
 from app.core.db.types import get_utc_time
+from app.core.errors import BadInputError
 from app.core.states import RunState, TaskState
 from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work import decode_batch, prepare
@@ -192,6 +193,28 @@ def test_after_a_fault_all_are_tried_together_once_more_and_then_alone(ctx, ask,
     assert tries == [3, 3]
     assert [state(ctx, i) for i in ids] == [RunState.FINISHED] * 3
     assert not any(thread.name.startswith("lease-") for thread in threading.enumerate())
+
+
+def test_fewer_samples_are_an_answer_where_the_caller_allows_them(ctx, ask, engine, monkeypatch):
+    asked_for = []
+
+    def serve(requests, *_):
+        for position, request in enumerate(r for r in requests if r is not None):
+            asked_for.append((request.n, request.n_min))
+            done = engine.generate(request)
+            done.samples = done.samples[: request.n_min]
+            yield position, done
+
+    monkeypatch.setattr(engine, "serve", serve)
+    run_id = ask(n=5, n_min=2)
+    decode_task(ctx, job(ctx, run_id).id)
+    assert asked_for == [(5, 2)]
+    assert (state(ctx, run_id), len(job(ctx, run_id).samples)) == (RunState.FINISHED, 2)
+
+
+def test_more_than_n_are_not_a_least_number_of_samples(ask):
+    with pytest.raises(BadInputError, match="n_min is 9 and n is 2: give at most n"):
+        ask(n_min=9)
 
 
 def test_leases_of_completions_are_short_enough_for_another_worker_to_answer(ctx, ask, engine):
