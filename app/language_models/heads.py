@@ -20,8 +20,9 @@ from app.core.errors import BadInputError, ConflictError, NotFoundError
 from app.language_models.models import LONGEST_TARGET, PublishedHead
 from app.web.http.schemas import ResponseModel
 from decoding.models import registry, trained_heads
+from decoding.models.cache_folders import CONFIG, WEIGHTS
 from decoding.models.errors import ModelError, UnknownModelError
-from decoding.models.trained_heads import CONFIG, WEIGHTS, HeadRecord
+from decoding.models.trained_heads import HeadRecord
 
 # A file name that is not UTF-8 reaches the record with lone surrogates, which no answer can carry.
 Line = Annotated[str, AfterValidator(lambda text: text.encode(errors="replace").decode())]

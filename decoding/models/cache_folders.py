@@ -1,4 +1,4 @@
-"""Folders of the cache that one process at a time changes: their locks and their removal. No torch here."""
+"""Folders of the cache that one process at a time changes: their files, locks and removal. No torch here."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from filelock import FileLock, Timeout
 
 from decoding.models.errors import ModelError
 
+CONFIG, WEIGHTS = "config.json", "model.safetensors"  # of a trained head
 REMOVAL_WAIT_S = 5.0  # for the process that changes a folder: storing a head takes an instant, fetching a model minutes
 
 

@@ -16,8 +16,8 @@ from transformers.activations import ACT2FN
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.models.cache_folders import CONFIG
 from decoding.models.errors import ModelError, get_first_line
-from decoding.models.trained_heads import CONFIG
 
 ARCHITECTURE = "DFlashDraftModel"
 DFLASH_CONFIG, TAP_IDS, MASK = "dflash_config", "target_layer_ids", "mask_token_id"

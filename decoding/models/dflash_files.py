@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig
 
+from decoding.models.cache_folders import CONFIG, WEIGHTS
 from decoding.models.dflash import DFlash, DFlashShape, require_sound
 from decoding.models.dflash_config import ARCHITECTURE, DFLASH_CONFIG, MASK, TAP_IDS, HeadConfig, make_refusal, parse
 from decoding.models.errors import ModelError, get_first_line
-from decoding.models.trained_heads import CONFIG, WEIGHTS
 
 _FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 _INTEGERS = (torch.int64, torch.int32, torch.int16)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from decoding.models import registry
-from decoding.models.cache_folders import make_lock, remove_folders
+from decoding.models.cache_folders import CONFIG, WEIGHTS, make_lock, remove_folders
 from decoding.models.errors import ModelError
 from kernels.cache import cache_folder
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from decoding.models.dflash import DFlash
     from decoding.models.loaded import LoadedModel
 
-RECORD, CONFIG, WEIGHTS = "bassline.json", "config.json", "model.safetensors"
+RECORD = "bassline.json"
 """The files of a head's folder."""
 
 

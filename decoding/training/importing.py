@@ -12,11 +12,12 @@ import huggingface_hub
 from huggingface_hub.errors import HfHubHTTPError
 
 from decoding.models import dflash_files, trained_heads
+from decoding.models.cache_folders import CONFIG, WEIGHTS
 from decoding.models.dflash import DFlash
 from decoding.models.errors import ModelError, get_first_line
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.registry import is_repository
-from decoding.models.trained_heads import CONFIG, WEIGHTS, HeadRecord
+from decoding.models.trained_heads import HeadRecord
 from decoding.prepare import load_unpacked, refuse_own_attention
 from decoding.request import Request, SamplingParams
 from decoding.training import measure

@@ -18,8 +18,8 @@ from app.runs.schemas import RunSpec
 from app.runs.service import submit
 from decoding.config import EngineConfig
 from decoding.models import trained_heads
+from decoding.models.cache_folders import CONFIG, WEIGHTS
 from decoding.models.errors import ModelError
-from decoding.models.trained_heads import CONFIG, WEIGHTS
 from tests.fakes import FakeEngine
 from tests.head_records import TARGET, write_head
 from tests.integration.conftest import sqlite_when_thorough
