@@ -62,7 +62,7 @@ def test_what_is_left_out_or_null_stays_as_it_is(patch, noted, kind):
 @pytest.mark.parametrize(
     ("changes", "field", "sentence"),
     [
-        ({"note": "x" * 10_001}, "note", "string should have at most 10000 characters"),
+        ({"note": "x" * 10_001}, "note", "shorten it to 10000 characters"),
         ({"note": "a\0b"}, "note", "must not hold the character NUL"),
         ({"archived": 1}, "archived", "archived is 1"),
         ({"star": True}, "star", "star is not a known field: remove it"),

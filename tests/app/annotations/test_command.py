@@ -75,7 +75,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(bassline, group, words, sente
 def test_a_note_on_standard_input_that_is_too_long_is_refused(bassline, group):
     result = bassline(group, "note", "one", "-", input="x" * 10_100)
     assert result.exit_code == 2
-    assert "at most 10000 characters" in result.output
+    assert "shorten it to 10000 characters" in result.output
 
 
 def test_the_leaderboard_filters(bassline, world):
