@@ -275,13 +275,6 @@ class Engine:
         """What a draft-length profile depends on."""
         return select_profile_key(self.config, self.get_provenance())
 
-    def get_serving_costs(self) -> dict[str, float]:
-        """Return the seconds of a round and of a prompt token, measured at loading and since.
-
-        Costs nothing. A service that admits requests before any was decoded relies on these.
-        """
-        return {"round_s": self.costs.get_known_round_s(), "prompt_token_s": self.costs.get_known_prompt_s(1)}
-
     # Loading ------------------------------------------------------------------------------------------------------
 
     def warm_up(self, on_progress: Callable[[str], None] | None = None) -> None:

@@ -67,8 +67,8 @@ class Grader:
             executor.shutdown(cancel_futures=True)
 
     def _build_attempt(self, program: str, task: datasets.Task) -> Callable[[], SandboxResult]:
-        """What judges a program by cases, by its exit code or by its project's tests. Raises ToolchainError where the
-        toolchain of another language is missing."""
+        """What judges a program by cases, by its exit code or by its project's tests; it raises ToolchainError where
+        the toolchain of another language is missing."""
         if task.project_tests is not None:
             spec, judge = ProjectTests.from_json(task.project_tests), get_shared_judge(self._sandbox, self._archives)
             return lambda: judge.judge(program, spec)

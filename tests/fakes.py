@@ -59,9 +59,6 @@ class FakeEngine:
         self.calibrations += 1
         return Calibration(0.02, 1e10, 1e12)
 
-    def get_serving_costs(self) -> dict[str, float]:
-        return {"round_s": 0.02, "prompt_token_s": 0.001}
-
     def count_memory(self) -> dict[object, int]:
         return {}
 

@@ -46,8 +46,9 @@ class FailureLimit:
 
     def remember_valid_token(self, token: str) -> None:
         """Notes a token that was valid."""
-        self._storage.clear(_hash_token(token))
-        self._storage.incr(_hash_token(token), VALID_LATELY_S)
+        key = _hash_token(token)
+        self._storage.incr(key, VALID_LATELY_S)
+        self._storage.expirations[key] = time.time() + VALID_LATELY_S
 
 
 def _hash_token(token: str) -> str:

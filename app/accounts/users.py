@@ -136,7 +136,7 @@ def find_signed_in_user(ctx: Context, browser: MutableMapping[str, Any]) -> Call
 
 
 def _parse_session_id(browser: MutableMapping[str, Any]) -> uuid.UUID | None:
-    """The id of the session in a cookie; None for one without."""
+    """The id of the session in a cookie; None if it holds none."""
     return uuid.UUID(browser[SESSION_ID_KEY]) if SESSION_ID_KEY in browser else None
 
 

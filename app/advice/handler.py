@@ -254,7 +254,7 @@ def open_folder(spec: AdviceSpec) -> PreparedProject:
 
 
 def open_archive(spec: AdviceSpec, archive: UploadedProject, folder: Path, sandbox: Sandbox) -> PreparedProject:
-    """An archive, written into the folder with the packages that its tests need. What is there already stays.
+    """An archive, written into the folder with the packages that its tests need. A folder that is complete is used as it is.
 
     Raises ProjectError.
     """

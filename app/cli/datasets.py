@@ -16,6 +16,7 @@ from app.cli.progress import JobBar
 from app.core.context import Context
 from app.core.db.references import find_id
 from app.core.errors import BasslineError, UnavailableError
+from app.core.states import SANDBOX_ERROR
 from app.core.terminal import echo
 from app.datasets import repository, service, translation
 from app.datasets.checking import check_solutions
@@ -98,19 +99,29 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
     """Runs the canonical solutions in the sandbox, and prints which tasks fail."""
     with JobBar() as bar:
         try:
-            failed = check_solutions(ctx, dataset.id, bar.report)
+            failed = check_solutions(ctx, dataset.id, bar.report_part)
         except UnavailableError as error:
             echo(f"the canonical solutions were not run, the first run will: {error}", err=True)
             return
     if not failed:
         echo("no canonical solution fails")
         return
+    unjudged = {task_id: verdict for task_id, verdict in failed.items() if verdict and verdict[0] == SANDBOX_ERROR}
+    if unjudged:
+        echo(
+            f"{len(unjudged)} of {dataset.n_tasks} tasks cannot be judged here, and runs leave them out: "
+            f"{join_first(list(unjudged), MAX_NAMES)}: {next(iter(unjudged.values()))[1]}",
+            err=True,
+        )
+    wrong = {task_id: verdict for task_id, verdict in failed.items() if task_id not in unjudged}
+    if not wrong:
+        return
     echo(
-        f"{len(failed)} of {dataset.n_tasks} tasks fail with their own canonical solution, and runs leave them out: "
-        f"{join_first(list(failed), MAX_NAMES)}; correct the file and import it again",
+        f"{len(wrong)} of {dataset.n_tasks} tasks fail with their own canonical solution, and runs leave them out: "
+        f"{join_first(list(wrong), MAX_NAMES)}; correct the file and import it again",
         err=True,
     )
-    for task_id, verdict in list(failed.items())[:MAX_NAMES]:
+    for task_id, verdict in list(wrong.items())[:MAX_NAMES]:
         if verdict:  # status and fault, which an earlier check did not store
             echo(f"  {task_id}: {': '.join(verdict)}", err=True)
 

@@ -35,8 +35,8 @@ def doctor(json_file: str | None) -> None:
     console = common.choose_console(json_file)
     for finding in found:
         words = [f"{finding.part:<20}{finding.what}", finding.remedy]
-        status = Text(f"{finding.status:<5}", style=COLOURS[finding.status])
-        common.print_line(console, status + Text(escape_control(" -> ".join(filter(None, words)))))
+        status = (f"{finding.status:<5}", COLOURS[finding.status])
+        common.print_line(console, Text.assemble(status, escape_control(" -> ".join(filter(None, words)))))
     if _list_failures(found):
         raise BasslineError(f"a run cannot work here yet: see {', '.join(dict.fromkeys(_list_failures(found)))} above")
 

@@ -142,7 +142,7 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
 def _recheck_tasks(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
     """What the report counts: the stored tasks, judged once more as answers are."""
     with JobBar() as bar:
-        checked = service.recheck_stored_tasks(ctx, stored, bar.report)
+        checked = service.recheck_stored_tasks(ctx, stored, bar.report_part)
     for ids, what in (
         (checked.originals_failed, "do not pass with their own solution"),
         (checked.trivial_passed, "pass with a body without content"),

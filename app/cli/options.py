@@ -136,8 +136,10 @@ class QuietChoice:
         """How long to wait in all, None for not at all. A limit alone asks for waiting.
 
         Without options: `stored_s` (from a file or an earlier command), else QUIET_LIMIT_S if `default`; None means
-        yes on a terminal.
+        yes on a terminal. Raises BadInputError for a limit of no waiting.
         """
+        if self.limit_s is not None and self.wait is False:
+            raise BadInputError("--quiet-limit is for --wait-for-quiet: leave one of them out", "quiet_limit_s")
         wait = self.wait
         if wait is None:
             wait = stored_s is not None or (sys.stderr.isatty() if default is None else default)

@@ -66,8 +66,9 @@ class JobBar(Bars):
         part, _, facts = message.partition(": ")
         if part != self._part:
             self._part = part
-            self._bars.reset(self._bar, description=part, total=total, completed=int(done), facts="")
-        self._bars.update(self._bar, completed=min(done, total), total=total)
+            self._bars.reset(self._bar, description=part, completed=int(done), facts="")
+        self._bars.tasks[self._bar].total = total or None  # `reset` and `update` keep the old one for None
+        self._bars.update(self._bar, completed=min(done, total))
         left = format_time_left(self._bars.tasks[self._bar].time_remaining)
         counts = [f"{done:,.0f} of {total:,.0f}", left] if total else []
         text = ", ".join(filter(None, [*counts[:1], facts, *counts[1:]]))
@@ -75,6 +76,10 @@ class JobBar(Bars):
         if not self.on_terminal and time.monotonic() - self._printed >= LINE_EVERY_S:
             self._printed = time.monotonic()
             self.note(f"{part}: {text}")
+
+    def report_part(self, done: float, total: float, message: str) -> None:
+        """The same without what else there is to show, which is only as new as the job's last step."""
+        self.report(done, total, message.partition(": ")[0])
 
 
 def format_time_left(remaining_s: float | None) -> str:

@@ -84,9 +84,6 @@ def _list_figures(run: Run, curve: Curve, failed: FailureCounts) -> list[tuple[s
         ("Largest overrun", common.format_number(f.budget_overrun_max_s, " s", 3)),
         *(("Clock disturbed", mark) for mark in f.clock_marks or ()),
     ]
-    if f.speedup_over_plain is not None:
-        gain = f"{f.speedup_over_plain:.2f} x tokens per second, same engine without drafting"
-        rows.append(("Speed-up over plain", f"{gain}, {f.speedup_tasks} of the same prompts"))
     return [(label, text) for label, text in rows if text is not None]
 
 

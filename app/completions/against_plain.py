@@ -25,7 +25,7 @@ MIN_SPEED_RATIO = 1.05  # a smaller ratio counts as the same speed
 
 
 def submit(ctx: Context, spec: CompletionSpec) -> uuid.UUID:
-    """Stores the completion with its drafter (with the default one if it has none), whose id it returns, and without.
+    """Stores the completion with its drafter (or the default one), then without any. Returns the first's id.
 
     The second begins when the first has ended, so neither slows the other down. Neither uses the prefix cache: the
     second would have the prompt from the first. Raises BadInputError, with nothing stored.

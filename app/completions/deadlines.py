@@ -103,13 +103,9 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
             return left_s
         over = [(row, run) for row, run in rows if _compute_left_s(row, run, now) <= 0]
         target = over[0][1].target
-        if _is_loading(session, target):  # the one that its worker has claimed waits for that, and maybe the queue
-            queue_waits = not _is_loaded_elsewhere(ctx, session, target)
-            over = [
-                (row, run)
-                for row, run in over
-                if not (queue_waits if row.state is TaskState.QUEUED else run.started_at is None)
-            ]
+        if _is_loading(session, target):
+            is_elsewhere = _is_loaded_elsewhere(ctx, session, target)
+            over = [(row, run) for row, run in over if not _waits_for_model(row, run, is_elsewhere)]
         beaten_since = read_database_time(session) - dt.timedelta(seconds=SILENT_S)
         abandoned = [(row, run) for row, run in over if not _is_worker_alive(ctx, row, run, beaten_since)]
     ended = [_end_job(ctx, row, run, now) for row, run in abandoned]
@@ -133,6 +129,12 @@ def _compute_left_s(row: RunTask, run: CompletionRun, now: dt.datetime) -> float
     if run.after_id is not None and run.state is RunState.QUEUED:
         return math.inf  # it waits for its turn; its clock has not begun
     return run.budget_s - (now - row.queued_at).total_seconds()
+
+
+def _waits_for_model(row: RunTask, run: CompletionRun, is_loaded_elsewhere: bool) -> bool:
+    """Whether a job waits while a worker loads its model: the one that the worker has claimed does, and so does the
+    queue, unless another worker has the model."""
+    return not is_loaded_elsewhere if row.state is TaskState.QUEUED else run.started_at is None
 
 
 def _is_loading(session: Session, target: str) -> bool:
@@ -163,11 +165,13 @@ def _end_job(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
     False if its state or its fence are not as they were read: the worker or another caller was first.
     """
     is_waiting = row.state is TaskState.QUEUED
-    state, error = (TaskState.FINISHED, None) if is_waiting else (TaskState.FAILED, WORKER_LOST_ERROR)
     waited_s = (now - row.queued_at).total_seconds()
-    values: dict[str, Any] = {"failure": Failure.WORKER_LOST, "error": error}
+    values: dict[str, Any]
     if is_waiting:
-        values = {"queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
+        state, error, values = TaskState.FINISHED, None, {"queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
+    else:
+        state, error = TaskState.FAILED, WORKER_LOST_ERROR
+        values = {"failure": Failure.WORKER_LOST, "error": error}
     released = {"fence": None, "lease_until": None, "finished_at": clamp_end_to_start(RunTask.started_at, now)}
     is_owned = RunTask.fence.is_not_distinct_from(row.fence)
     unchanged = update(RunTask).where(RunTask.id == row.id, RunTask.state == row.state, is_owned)

@@ -160,8 +160,12 @@ class EnginePool:
         n_before = len(self._slots)
         others = {thread: config for thread, config in self._in_use.items() if thread != threading.get_ident()}
         unused = [slot for slot in self._slots if slot is not new and others.get(slot.thread) != slot.config]
-        while unused and _sum_memory(slot.parts for slot in self._slots) > limit:
-            self._slots.remove(unused.pop(0))
+        kept = {part for slot in self._slots if slot not in unused for part in slot.parts}
+        for slot in unused:
+            if _sum_memory(each.parts for each in self._slots) <= limit:
+                break
+            if any(n_bytes for part, n_bytes in slot.parts.items() if part not in kept):  # else it would free nothing
+                self._slots.remove(slot)
         return len(self._slots) < n_before
 
 

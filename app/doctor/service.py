@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -37,8 +38,9 @@ def check_service(settings: Settings) -> Iterator[Finding]:
             return
         fault, url = create_broker(settings).find_fault(), redact_text(settings.broker_url)
         yield _judge("broker", fault and f"{url} {fault}", url, "Start Redis, or set BASSLINE_BROKER_URL.")
-        fault = health.NOT_ASKED if found.status == "fail" else health.find_workers_fault(database)
-        yield _judge("workers", fault, "every queue is consumed")
+        is_readable = found.status == "ok" and not (database.file and not database.file.exists())
+        fault = health.find_workers_fault(database) if is_readable else health.NOT_ASKED
+        yield _judge("workers", fault, "every queue is consumed", "Start `bassline worker`, or repair the parts above.")
     finally:
         database.dispose()
 
@@ -53,6 +55,8 @@ def _check_database(database: Database) -> Finding:
     fault = health.find_database_fault(database)
     if fault and database.is_sqlite and (revision is None or migrate.is_known(revision)):
         return Finding("database", "warn", f"{fault}; the next start does it", "Make a copy first.")
+    if database.file and not os.access(database.file, os.W_OK):
+        return Finding("database", "fail", f"{database.file} cannot be written", "Give the user the right to write it.")
     fault = fault or health.find_storage_fault(database)
     return _judge("database", fault, make_url(database.url).render_as_string())
 

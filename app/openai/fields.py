@@ -41,7 +41,30 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "typical_p": (1,),
 }
 """Parameters of OpenAI's API, and of vLLM, SGLang, llama.cpp and others beyond it, that would change the text but are
-not supported, each with its neutral values, which clients send by default. Those of any other are in NOTHING."""
+not supported, each with its neutral values, which clients send by default."""
+OFF = frozenset(
+    {
+        "allowed_token_ids",
+        "bad_words",
+        "chat_template_kwargs",
+        "continue_final_message",
+        "echo",
+        "frequency_penalty",
+        "functions",
+        "ignore_eos",
+        "include_stop_str_in_output",
+        "logit_bias",
+        "min_p",
+        "min_tokens",
+        "presence_penalty",
+        "return_token_ids",
+        "return_tokens_as_token_ids",
+        "stop_token_ids",
+        "tools",
+        "use_beam_search",
+    }
+)
+"""More of them, whose neutral values are those of NOTHING."""
 NOTHING: tuple[Any, ...] = (False, 0, "", [], {})
 # Ignored: they only affect attribution, records, priority or caching, not the text.
 IGNORED = frozenset(
@@ -111,7 +134,7 @@ class SamplesRequest(BaseModel, ABC):
         for name, given in (self.model_extra or {}).items():
             if name in IGNORED or (name, given) == ("best_of", self.n):
                 continue
-            if given not in NEUTRAL.get(name, NOTHING):
+            if given not in NEUTRAL.get(name, NOTHING if name in OFF else ()):
                 raise BadInputError(f"{name[:60]} is not offered here: leave it out", name)
         if len(self.stop) > MAX_STOPS or "" in self.stop:
             raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")

@@ -44,7 +44,7 @@ def label_runs(runs: Sequence[Run]) -> list[str]:
 def shorten_labels(names: Sequence[str], settings: Sequence[tuple[str, ...]]) -> list[str]:
     """A label for each run: what of its name is not in all names (`model, drafter, n = 8`).
 
-    Runs whose labels begin alike get the settings in which they differ instead, then their seed, then a number.
+    Runs whose labels begin alike get the settings in which they differ instead, then in front their seed or a number.
     `settings` are the `list_setting_words` of each run.
     """
     labels = _find_differing_parts(names)

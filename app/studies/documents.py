@@ -102,14 +102,14 @@ class StudyDocument(ResponseModel):
     sentence: str = Field(description="the answer in words")
     disturbance: str = Field(description="text to put before the sentence if the times cannot be trusted; else empty")
     answer: list[BudgetAnswer] = Field(
-        description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget; null while no chosen sample "
+        description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget; its `use` is null while no chosen sample "
         "passes. The verdict, the difference and the tasks to decide are about `use` and `against`"
     )
     at_budget: BudgetAnswer | None = Field(None, description="the answer at the budget that was asked for")
     reached: list[ShareReached] = Field(description="the smallest budget at which Pass@First of an arm is each share")
     paper_table: list[PaperRow] = Field(description="regular decoding, single-sequence and batched speculation")
     samples: list[FamilySamples] = Field(
-        description="Pass@First and Pass@All over n at these budgets and the one asked for"
+        description="Pass@First and Pass@All over n at the budgets of `answer` and the one asked for"
     )
     speculation: list[SpeculationPair] = Field(description="what drafting buys over regular decoding")
     engines: list[EngineRow] = Field(description="the arms, if other servers take part; else empty")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from decoding.models.loaded import LoadedModel
 
 RECORD = "bassline.json"
-"""The files of a head's folder."""
+"""The file of a head's folder that says where the head comes from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
 def find_most_used(texts: Iterable[torch.Tensor], vocab_size: int) -> torch.Tensor:
-    """Return the ids of the N_DRAFTED tokens that texts use most, ascending, int64 [n].
+    """Return the ids of the tokens that texts use most, at most N_DRAFTED, ascending, int64.
 
     Tokens that no text uses come by their ids: byte pair encoding numbers its merges by frequency.
     """

@@ -149,7 +149,7 @@ class ProjectJudge:
                 self._projects[key] = _StagedProject(self.sandbox, *folders)
             self._projects.move_to_end(key)
             while len(self._projects) > _MAX_PROJECTS:
-                self._projects.popitem(last=False)[1].close()
+                self._projects.popitem(last=False)[1].close(for_good=True)
             return self._projects[key]
 
     def _stage_archive(self, kind: str, sha256: str) -> str:
@@ -165,7 +165,7 @@ class ProjectJudge:
         """End all idle processes."""
         with self._lock:
             while self._projects:
-                self._projects.popitem()[1].close()
+                self._projects.popitem()[1].close(for_good=True)
 
 
 _shared: dict[int, ProjectJudge] = {}

@@ -33,7 +33,7 @@ class Pool(Generic[S]):
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self.idle: list[S] = []
+        self.idle: list[S] | None = []  # None: closed for good, so each slot ends when it is given back
         # bubblewrap dies with the thread that started it, so one that lives as long as the process starts them all.
         self._starter = ThreadPoolExecutor(1, "sandbox-starter")
 
@@ -54,14 +54,15 @@ class Pool(Generic[S]):
             slot.close()
             raise
         with self._lock:
-            if idle is self.idle:
+            if idle is not None and idle is self.idle:
                 idle.append(slot)
                 return
         slot.close()
 
-    def close(self) -> None:
-        """End idle slots now, and the others when they are given back; a later job starts new ones."""
+    def close(self, *, for_good: bool = False) -> None:
+        """End idle slots now, and the others when they are given back. A later job starts new ones, which are kept
+        unless the pool is closed `for_good`."""
         with self._lock:
-            idle, self.idle = self.idle, []
-        for slot in idle:
+            idle, self.idle = self.idle, None if for_good else []
+        for slot in idle or ():
             slot.close()

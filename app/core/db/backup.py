@@ -5,6 +5,7 @@ A backup or a restore that fails or is killed leaves what was there before.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -27,10 +28,14 @@ def save_backup(database: Database, file: Path) -> None:
         raise BadInputError(f"{file} exists already: name a new file, or move that one away", "file")
     if not source.is_file():
         raise UnavailableError(f"there is no database {source}: check BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR")
-    part = file.with_name(f".{file.name}.part")
+    if migrate.get_current_revision(database) is None:
+        raise UnavailableError(f"{source} has no schema, so there is nothing to save: check BASSLINE_DATABASE_URL")
+    part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        part.unlink(missing_ok=True)
-        part.touch(mode=0o600)  # it holds prompts and hashes of passwords
+        part.touch(mode=0o600, exist_ok=False)  # it holds prompts and hashes of passwords
+    except OSError as error:
+        raise BadInputError(f"{file} cannot be written: {error.strerror}", "file") from None
+    try:
         with _explain_faults(source), _open(source) as connection:
             connection.execute("VACUUM INTO ?", (str(part),))
         part.replace(file)
@@ -58,8 +63,11 @@ def restore_backup(database: Database, file: Path, *, replace: bool) -> str:
     if target.exists() and not replace:
         raise ConflictError(f"there is a database {target}: give --replace to delete all of it, or use another one")
     make_folder(target.parent)
-    opened = closing(sqlite3.connect(target, timeout=SQLITE_WAIT_S))
-    with _explain_faults(target), opened as connection, _open(file) as backup:
+    with (
+        _explain_faults(target),
+        closing(sqlite3.connect(target, timeout=SQLITE_WAIT_S)) as connection,
+        _open(file) as backup,
+    ):
         backup.backup(connection)
     return schema
 

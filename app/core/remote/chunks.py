@@ -56,10 +56,9 @@ def _ignore_invalid_index(value: Any, validate: ValidatorFunctionWrapHandler) ->
 
 
 def _parse_text(value: Any) -> str:
-    """JSON may hold half a character, which is no text."""
     if not isinstance(value, str | None):
         raise ValueError(f"{type(value).__name__} is not a text")
-    return (value or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value or ""
 
 
 _Count = Annotated[Annotated[int, Field(strict=True, ge=0, lt=2**31)] | None, WrapValidator(_ignore_invalid)]
@@ -70,7 +69,7 @@ _Text = Annotated[str, PlainValidator(_parse_text)]
 
 class _ChatToken(BaseModel):
     token: str
-    logprob: _Logprob
+    logprob: _Logprob = None
 
 
 class _Logprobs(BaseModel):
@@ -81,8 +80,14 @@ class _Logprobs(BaseModel):
     content: list[_ChatToken] | None = None
 
 
+def _mark_invalid(value: Any, validate: ValidatorFunctionWrapHandler) -> _Logprobs:
+    """What cannot be read is a text without its log-probability, which no sample can use."""
+    found: _Logprobs | None = _ignore_invalid(value, validate)
+    return found or _Logprobs(tokens=[""], token_logprobs=[])
+
+
 class ChoiceDelta(BaseModel):
-    """What a chunk adds to one choice of a completion or a chat.
+    """What a chunk adds to one choice of a completion or a chat. Its text may begin or end with half a character.
 
     `thought` is text that a chat model thinks before its answer, sent apart from it.
     """
@@ -93,13 +98,13 @@ class ChoiceDelta(BaseModel):
         "delta.reasoning_content", "delta.reasoning"
     )
     finish_reason: Annotated[str | None, AfterValidator(lambda reason: reason or None)] = None
-    logprobs: Annotated[_Logprobs | None, WrapValidator(_ignore_invalid)] = None
+    logprobs: Annotated[_Logprobs, WrapValidator(_mark_invalid)] = _Logprobs()
 
     @property
     def tokens(self) -> TokenLogprobs | None:
         """The tokens that have a log-probability, with empty texts where none were sent; None if they cannot be
         used."""
-        sent = self.logprobs or _Logprobs()
+        sent = self.logprobs
         texts, values = sent.tokens, sent.token_logprobs
         if values is None and sent.content is not None:
             texts, values = [each.token for each in sent.content], [each.logprob for each in sent.content]
@@ -109,6 +114,12 @@ class ChoiceDelta(BaseModel):
             (text, value) for text, value in zip(texts or [""] * len(values), values, strict=True) if value is not None
         ]
         return TokenLogprobs([text for text, _ in known], [value for _, value in known])
+
+    @property
+    def has_unusable_logprobs(self) -> bool:
+        """Whether log-probabilities were sent that cannot be used."""
+        sent = self.logprobs
+        return self.tokens is None and (sent.token_logprobs is not None or sent.content is not None)
 
 
 class Usage(BaseModel):
@@ -156,11 +167,19 @@ def parse_chunk(data: str) -> Chunk:
         choice = {"index": 0, "text": document["content"], "finish_reason": reason if document.get("stop") else None}
         choices = [choice]
     try:
-        return Chunk(_CHOICES.validate_python(choices), Usage.model_validate(document))
+        choices = [_drop_nulls(choice) for choice in choices] if isinstance(choices, list) else choices
+        return Chunk(_CHOICES.validate_python(choices), Usage.model_validate(_drop_nulls(document)))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, ("choices", *first["loc"])))
         raise RemoteServerError(f"sends an event that cannot be read: {place}: {first['msg']}") from None
+
+
+def _drop_nulls(document: Any) -> Any:
+    """The document without fields that are null: they count as not sent, so that another place is looked at."""
+    if isinstance(document, dict):
+        return {name: _drop_nulls(value) for name, value in document.items() if value is not None}
+    return document
 
 
 def find_message(document: Any) -> str:

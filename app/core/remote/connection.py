@@ -94,7 +94,6 @@ class ServerConnection:
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
             follow_redirects=False,
             verify=_load_certificates(),
-            event_hooks={"response": [_refuse_compression]},
         )
 
     @property
@@ -143,7 +142,7 @@ class ServerConnection:
         with self._explain_faults():
             async with asyncio.timeout(PAGE_S + CONNECT_S), self._http.stream(method, url, json=body) as response:
                 self._require_accepted_key(response.status_code)
-                is_page = response.status_code == httpx2.codes.OK
+                is_page = response.status_code == httpx2.codes.OK and not _is_compressed(response)
                 text = await _read_text(response, MAX_PAGE_BYTES) if is_page else ""
                 return text, self.redact(response.headers.get("Server", ""))
 
@@ -152,10 +151,13 @@ class ServerConnection:
         url = self.address + path if path != INFILL_PATH else self.root + path
         async with self._http.stream("POST", url, json=asked) as response:
             await self._require_stream(response)
-            rest = b""
+            rest = bytearray()
             async with contextlib.aclosing(response.aiter_raw()) as blocks:
                 async for block in blocks:
-                    *events, rest = _EVENT_END.split(rest + block)
+                    rest += block
+                    if len(rest) <= max_event_bytes and not _EVENT_END.search(rest, max(len(rest) - len(block) - 3, 0)):
+                        continue
+                    *events, rest = map(bytearray, _EVENT_END.split(rest))
                     for event in events:
                         lines = [line for line in event.splitlines() if line.startswith(b"data:")]
                         data = b"\n".join(line.removeprefix(b"data:") for line in lines).decode("utf-8", "replace")
@@ -176,7 +178,10 @@ class ServerConnection:
         except RemoteServerError as error:
             raise RemoteServerError(self.redact(f"{self.address} {error}")) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
-            reason = f"{str(error) or type(error).__name__}; start the server, or correct the address"
+            remedy = "start the server, or correct the address"
+            if "SSL" in str(error) or "CERTIFICATE" in str(error):
+                remedy = "check its certificate, or SSL_CERT_FILE"
+            reason = f"{str(error) or type(error).__name__}; {remedy}"
             raise ServerUnreachableError(self.redact(f"{self.address} cannot be reached: {reason}")) from None
         except httpx2.HTTPError as error:
             reason = str(error) or type(error).__name__
@@ -200,6 +205,8 @@ class ServerConnection:
             raise self._make_refusal(f"refuses: {await _read_message(response)}", status)
         if status != httpx2.codes.OK:
             raise RemoteServerError(f"answers {status}: {await _read_message(response)}")
+        if _is_compressed(response):
+            raise RemoteServerError("compresses its answer, which was not asked for")
         if response.headers.get("Content-Type", "").startswith("application/json"):
             raise RemoteServerError(f"answers without streaming: {await _read_message(response)}")
 
@@ -221,9 +228,8 @@ def _load_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-async def _refuse_compression(response: httpx2.Response) -> None:
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise RemoteServerError("compresses its answer, which was not asked for")
+def _is_compressed(response: httpx2.Response) -> bool:
+    return response.headers.get("Content-Encoding", "identity").lower() != "identity"
 
 
 def parse_retry_after(header: str) -> float:
@@ -234,6 +240,8 @@ def parse_retry_after(header: str) -> float:
 
 async def _read_message(response: httpx2.Response) -> str:
     """The sentence in an error's body, or the reason of its status, from the body's first bytes."""
+    if _is_compressed(response):
+        return response.reason_phrase
     document: Any = await _read_text(response, MAX_ERROR_BYTES)
     if document.lstrip().startswith("<"):  # a page, for people
         return response.reason_phrase

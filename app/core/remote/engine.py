@@ -121,10 +121,6 @@ class RemoteEngine:
             **self._profile.describe_server(),
         }
 
-    def get_serving_costs(self) -> Mapping[str, float]:
-        """Nothing: how requests share a batch there is the server's to decide."""
-        return {}
-
     def count_memory(self) -> dict[ModelSpec | EngineConfig, int]:
         """Nothing: its model is the server's."""
         return {}

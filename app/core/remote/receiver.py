@@ -50,6 +50,8 @@ class SampleReceiver:
         self._streamed = StreamedText(request.stop)
         _, _, self._is_fence_awaited = get_request_form(request.prompt)
         self._preamble = ""  # what came before the fence
+        self._half = ""  # of a character, which a server may put into two chunks
+        self._has_logprobs = True
         self._ends: list[int] = []  # of tokens, in the text; as many as log-probabilities, or of no use
         self._n_text = 0  # characters of the text
         self._n_received = 0  # characters
@@ -65,9 +67,15 @@ class SampleReceiver:
         if self.is_ended:
             return
         self.has_begun = self.is_changed = True
-        text, tokens = choice.text, choice.tokens
+        text = self._half + choice.text
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        text = text.removesuffix(self._half).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if (text or choice.thought) and self.sample.first_token_s is None:
             self.sample.first_token_s = heard_s
+        if choice.has_unusable_logprobs:
+            self._has_logprobs = False
+            self.sample.logprobs.clear()
+        tokens = choice.tokens if self._has_logprobs else None
         self._count_unexplained(text, tokens)
         if tokens is not None and "".join(tokens.texts) == text:
             is_over = not all(map(self._append_token, tokens.texts, tokens.logprobs))

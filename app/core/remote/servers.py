@@ -189,20 +189,22 @@ class _RunningServer:
         self.require_alive()  # else another server has answered
 
     def stop(self) -> None:
-        """Ends the process and all descendants, forcibly after STOP_S, and then what is left of its group."""
+        """Ends the process and all descendants, forcibly after STOP_S."""
         members: list[psutil.Process] = []
         with contextlib.suppress(psutil.NoSuchProcess):
             leader = psutil.Process(self._process.pid)
             members = [leader, *leader.children(recursive=True)]
+        for other in psutil.process_iter():  # of its group, although its parent has ended
+            with contextlib.suppress(OSError, psutil.Error):
+                if os.getpgid(other.pid) == self._process.pid and other not in members:
+                    members.append(other)
         for number in (signal.SIGTERM, signal.SIGKILL):
             for member in members:
                 with contextlib.suppress(psutil.Error):
                     member.send_signal(number)
             _, members = psutil.wait_procs(members, timeout=STOP_S)
-        self._watch.kill()  # before the group's number may be another's
+        self._watch.kill()
         self._watch.communicate()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._log.close()
 

@@ -86,7 +86,7 @@ class DecodeJob(Job):
         prompt, self._text = build_task_prompt(engine, run, self._task)
         self._prompt = prompt
         is_interactive = self.claim.policy.interactive
-        self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode, with_costs=is_interactive))
+        self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode))
         self.announce()
         self._started_at = get_utc_time()
         # The clock of an interactive task started when it was accepted.
@@ -274,11 +274,8 @@ def _report_worker(ctx: Context) -> None:
         workers.report(ctx)
 
 
-def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str, *, with_costs: bool) -> None:
-    """Starts the run's clock and stores its provenance, if this is its first task.
-
-    `with_costs` adds what work costs here: admission goes by that until enough completions have ended.
-    """
+def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str) -> None:
+    """Starts the run's clock and stores its provenance, if this is its first task."""
     if run.started_at is not None and run.provenance:
         return
     facts = {
@@ -287,8 +284,6 @@ def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str, *, with_cos
         **engine.get_provenance(),
         **ctx.servers.get_facts(run.target),
     }
-    if with_costs:
-        facts |= engine.get_serving_costs()
     with ctx.database.session() as session:
         session.execute(
             update(Run)

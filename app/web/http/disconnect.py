@@ -15,7 +15,7 @@ STALLED_S = 30  # seconds after which a connection that reads nothing of its res
 
 
 def build_disconnect_probe(environ: Mapping[str, Any]) -> ClientDisconnected:
-    """A function to poll for whether the client has disconnected; under an unknown server it always returns False.
+    """A function that says whether the client has disconnected, to be polled; always False under other servers.
 
     waitress watches the connection itself if its `channel_request_lookahead` is above 0. gunicorn passes its socket.
     """

@@ -193,7 +193,10 @@ def _list_functions(project: Project, functions: Sequence[ProjectFunction]) -> d
 def _write_hooks(folder: Path) -> Path:
     """A folder for PYTHONPATH: the module that Python imports when it starts, and the package that it needs."""
     hooks = folder / "hooks"
-    shutil.copytree(_SOURCE, hooks / "bassline_recording", ignore=shutil.ignore_patterns("__pycache__"))
+    package = hooks / "bassline_recording"
+    package.mkdir(parents=True)
+    for path in _SOURCE.glob("*.py"):
+        shutil.copyfile(path, package / path.name)  # without its mode: Bassline may be installed read-only
     shutil.copyfile(_SOURCE / "sitecustomize.py", hooks / "sitecustomize.py")
     run = folder / "run"
     run.mkdir()

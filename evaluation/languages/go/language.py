@@ -172,10 +172,11 @@ class Go(Language):
 
     def write_outcome(self, case: JsonCase, returns: Type) -> str:
         """The statement that a case ends with; a tuple is returned as several results."""
-        value = None if case.raises else from_json(case.result, returns)
-        if isinstance(value, tuple):
-            return f"return {', '.join(self.write_items(value, returns))}"
-        return super().write_outcome(case, returns)
+        if case.raises or returns.name != "tuple":
+            return super().write_outcome(case, returns)
+        value = from_json(case.result, returns)
+        assert isinstance(value, tuple)
+        return f"return {', '.join(self.write_items(value, returns))}"
 
     def write_return_type(self, kind: Type) -> str:
         """What the head of a function says that it returns."""

@@ -5,6 +5,7 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -35,8 +36,11 @@ func Serve(function any) {
 }
 
 func send(frame map[string]any) {
-	data, _ := json.Marshal(frame)
-	frames.Write(append(data, '\n'))
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data) // ends a frame with a newline
+	encoder.SetEscapeHTML(false)      // six bytes for each < would make a long text too long
+	encoder.Encode(frame)
+	frames.Write(data.Bytes())
 }
 
 func answer(function reflect.Value, line []byte) (frame map[string]any) {
