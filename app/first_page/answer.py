@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
@@ -23,7 +23,7 @@ from evaluation.studies.arms import ArmComparison
 class AnswerSource:
     """What an answer is computed from: the arms of a study, or runs over the same tasks that were not measured in turn.
 
-    The runs have equal budgets. `n_candidates` is the number of runs from which these were chosen.
+    `n_candidates` is the number of runs from which these were chosen.
     """
 
     runs: Sequence[LeaderboardEntry]
@@ -65,8 +65,10 @@ class FirstPageAnswer:
 
     source: AnswerSource
     compared: ArmComparison  # the arms over the tasks that all of them have graded
-    runs: Mapping[str, LeaderboardEntry]  # of each arm
+    runs: Mapping[str, LeaderboardEntry]  # of each arm; past its own budget nothing is known of it
     opening_s: float  # the budget to begin with
+    # cache of compare_at: the comparison among arms with at least this budget
+    by_budget: dict[float, ArmComparison] = field(default_factory=dict)
 
     @property
     def study(self) -> EndedStudy | None:
@@ -80,8 +82,8 @@ class FirstPageAnswer:
 
     @property
     def budget_s(self) -> float:
-        """The budget of the arms; past it nothing is known."""
-        return self.source.runs[0].budget_s
+        """The largest budget of an arm."""
+        return max(run.budget_s for run in self.runs.values())
 
     @property
     def measured_here(self) -> bool:
@@ -107,16 +109,25 @@ class FirstPageAnswer:
         )
 
     def at(self, budget_s: float) -> BudgetAnswer | None:
-        """The answer at a budget; None beyond `self.budget_s`."""
-        return answer_at(self.compared, budget_s) if budget_s <= self.budget_s else None
+        """The answer at a budget, among arms whose own budget is at least that; None beyond `budget_s`."""
+        return answer_at(self.compare_at(budget_s), budget_s) if budget_s <= self.budget_s else None
+
+    def compare_at(self, budget_s: float) -> ArmComparison:
+        """The arms that had `budget_s` seconds, which must not exceed `self.budget_s`."""
+        own_s = [self.runs[arm.name].budget_s for arm in self.compared.arms]
+        arms = [place for place, seconds in enumerate(own_s) if seconds >= budget_s]
+        end_s = min(own_s[arm] for arm in arms)
+        if end_s not in self.by_budget:
+            self.by_budget[end_s] = self.compared.select(arms, end_s)
+        return self.by_budget[end_s]
 
 
 def build_answer(session: Session, source: AnswerSource) -> FirstPageAnswer | None:
     """The comparison from this source; None while its runs have no graded task in common."""
     runs = {str(run.id): run for run in source.runs}
     stored = {name: get_run(session, run.id) for name, run in runs.items()}
-    budget_s = source.runs[0].budget_s
-    compared = compare_named_runs(session, stored, budget_s)
+    compared = compare_named_runs(session, stored, max(run.budget_s for run in source.runs))
     if compared is None:
         return None
-    return FirstPageAnswer(source, compared, runs, choose_opening_budget(compared.curves, budget_s))
+    opening_s = choose_opening_budget(compared.curves, min(run.budget_s for run in source.runs))
+    return FirstPageAnswer(source, compared, runs, opening_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,6 +16,7 @@ from app.first_page.answer import AnswerSource, FirstPageAnswer, build_answer
 from app.first_page.repository import EndedStudy
 from app.leaderboard.entries import MEASURED_ELSEWHERE, LeaderboardEntry
 from app.studies.models import ARM
+from evaluation.metrics import BUDGET_GRID
 
 MIN_COMMON_TASKS = 20  # common tasks: fewer give no answer
 # Runs that an answer without a study compares: reading the samples of one takes tenths of a second.
@@ -32,7 +33,7 @@ class FirstPageAnswerCache:
     def read(self, session: Session, sources: Sequence[AnswerSource]) -> FirstPageAnswer | None:
         """The answer of the first of the `sources` that gives one over MIN_COMMON_TASKS tasks; None where none does."""
         for source in sources:
-            compared = source if source.study else replace(source, runs=_select_best_runs(source.runs))
+            compared = source if source.study else replace(source, runs=_select_best(source.runs))
             key = tuple(run.id for run in compared.runs)
             page_answer = self._kept.get(key, compared.version, partial(build_answer, session, compared))
             if page_answer is not None and page_answer.n_tasks >= MIN_COMMON_TASKS:
@@ -41,7 +42,8 @@ class FirstPageAnswerCache:
 
 
 def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[AnswerSource]:
-    """What may give an answer over MIN_COMMON_TASKS tasks, the best first; of equal ones studies, newest first.
+    """What may give an answer over MIN_COMMON_TASKS tasks, the best first; of equal ones studies, newest first. A study
+    with disturbed arms may also answer by the others, where each model has one.
 
     `entries` are the newest first.
     """
@@ -50,7 +52,11 @@ def list_sources(session: Session, entries: Sequence[LeaderboardEntry]) -> list[
     for study in repository.list_ended_studies(session):
         runs = [by_id[run_id] for run_id in study.run_ids if run_id in by_id]
         if len(runs) == len(study.run_ids):
-            found.append(AnswerSource(runs, len(runs), runs[0].dataset_sha256 in own_code, study))
+            is_own_code = runs[0].dataset_sha256 in own_code
+            found.append(AnswerSource(runs, len(runs), is_own_code, study))
+            undisturbed = _select_undisturbed(runs)
+            if len(undisturbed) < len(runs) and {run.target for run in undisturbed} == {run.target for run in runs}:
+                found.append(AnswerSource(undisturbed, len(runs), is_own_code, study))
     for runs in _list_groups(entries):
         found.append(AnswerSource(runs, len(runs), runs[0].dataset_sha256 in own_code))
     return sorted(
@@ -69,13 +75,20 @@ def find_own_code_study(sources: Sequence[AnswerSource], page_answer: FirstPageA
     return None if page_answer and page_answer.source.is_own_code else next(studies, None)
 
 
-def _list_groups(entries: Sequence[LeaderboardEntry]) -> list[list[LeaderboardEntry]]:
-    """Runs that compare, outside of studies; those with a disturbed clock apart."""
+def _list_groups(entries: Sequence[LeaderboardEntry]) -> Iterator[list[LeaderboardEntry]]:
+    """Runs that compare, outside of studies; if some clocks were disturbed, also the undisturbed runs alone."""
     groups: defaultdict[object, list[LeaderboardEntry]] = defaultdict(list)
     for run in entries:
         if _can_answer(run) and run.policy != ARM:
-            groups[run.group, run.budget_s, bool(run.figures.clock_marks)].append(run)
-    return sorted(groups.values(), key=len, reverse=True)
+            groups[run.group].append(run)
+    for runs in sorted(groups.values(), key=len, reverse=True):
+        yield runs
+        if 0 < len(undisturbed := _select_undisturbed(runs)) < len(runs):
+            yield undisturbed
+
+
+def _select_undisturbed(runs: Sequence[LeaderboardEntry]) -> list[LeaderboardEntry]:
+    return [run for run in runs if not run.figures.clock_marks]
 
 
 def _can_answer(run: LeaderboardEntry) -> bool:
@@ -88,6 +101,13 @@ def _can_answer(run: LeaderboardEntry) -> bool:
     )
 
 
-def _select_best_runs(runs: Sequence[LeaderboardEntry]) -> list[LeaderboardEntry]:
-    """The MAX_COMPARED_RUNS runs that answer most right within their budget."""
-    return sorted(runs, key=lambda run: run.curve.pass_first[-1], reverse=True)[:MAX_COMPARED_RUNS]
+def _select_best(runs: Sequence[LeaderboardEntry]) -> list[LeaderboardEntry]:
+    """At most MAX_COMPARED_RUNS runs: those that lead at the most budgets, then those with the best curves."""
+    shares = {run.id: [run.curve.get_shares_at(budget) for budget in BUDGET_GRID] for run in runs}
+    best = [max(at) for at in zip(*shares.values(), strict=True)]
+
+    def merit(run: LeaderboardEntry) -> tuple[int, float]:
+        own = shares[run.id]
+        return sum(a == b for a, b in zip(own, best, strict=True)), sum(first for first, _ in own)
+
+    return sorted(runs, key=merit, reverse=True)[:MAX_COMPARED_RUNS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,8 +15,8 @@ from evaluation.studies.answer import BudgetAnswer, choose_arm
 COLUMNS_S = (1.0, 3.0, 5.0, 10.0)
 """Budgets in seconds that the table has columns for, beside the chosen one."""
 
-Standing = Literal["used", "worse", "as_good", "undecided"]
-"""How a model compares with the one to use."""
+Standing = Literal["used", "worse", "as_good", "undecided", "unmeasured"]
+"""How a model compares with the one to use; `unmeasured`: its budget was shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class ModelRow:
     model: str  # a short name that tells it from the others
     run: LeaderboardEntry
     standing: Standing
-    share: float  # at the chosen budget
+    share: float  # at the chosen budget, or at the run's own if that is smaller
     interval: tuple[float, float]  # of `share`, Wilson's
-    shares: tuple[float, ...]  # of the best configuration at each column's budget
-    curve: Curve
+    shares: tuple[float | None, ...]  # of the best configuration at each column's budget; None past its own
+    curve: Curve  # to the run's own budget
     tasks_to_decide: int | None = None  # to tell it from the model to use
 
 
@@ -63,47 +63,67 @@ def rank_models(page_answer: FirstPageAnswer, budget_s: float) -> ModelsAtBudget
     answer, shown_s = page_answer.at(budget_s), min(budget_s, page_answer.budget_s)
     columns_s = sorted({shown_s, *(column_s for column_s in COLUMNS_S if column_s <= page_answer.budget_s)})
     targets = list(dict.fromkeys(arm.target for arm in page_answer.compared.arms))
+    names = _name_models(targets)
+    rows = []
+    for target in targets:
+        arm = _choose_configuration(page_answer, target, shown_s, answer)
+        shares = [_compute_share(page_answer, target, column_s) for column_s in columns_s]
+        rows.append(_make_row(page_answer, arm, names[target], shown_s, shares, answer))
+    rows.sort(key=lambda row: (row.standing == "unmeasured", -row.share))
+    return ModelsAtBudget(answer, shown_s, columns_s, rows)
+
+
+def _name_models(targets: Sequence[str]) -> Mapping[str, str]:
     short = {target: shorten_model(target) for target in targets}
-    names = short if len(set(short.values())) == len(targets) else {target: target for target in targets}
-    rows = [_make_row(page_answer, target, names[target], shown_s, columns_s, answer) for target in targets]
-    return ModelsAtBudget(answer, shown_s, columns_s, sorted(rows, key=lambda row: -row.share))
+    return short if len(set(short.values())) == len(targets) else {target: target for target in targets}
 
 
 def _choose_configuration(
     page_answer: FirstPageAnswer, target: str, budget_s: float, answer: BudgetAnswer | None
-) -> int:
-    """The place of the arm that stands for a model: the one to use, by the rule that chooses among all arms."""
-    compared = page_answer.compared
+) -> str:
+    """The arm that stands for a model: the one to use, by the rule that chooses among all arms."""
+    if answer and answer.use and page_answer.runs[answer.use].target == target:
+        return answer.use
+    own_s = max(run.budget_s for run in page_answer.runs.values() if run.target == target)
+    compared = page_answer.compare_at(min(budget_s, own_s))
     places = [place for place, arm in enumerate(compared.arms) if arm.target == target]
-    if used := [place for place in places if answer and compared.arms[place].name == answer.use]:
-        return used[0]
-    choice = choose_arm(compared, "first", budget_s, among=places)
+    choice = choose_arm(compared, "first", min(budget_s, own_s), among=places)
     if choice is not None:
-        return choice.use
+        return compared.arms[choice.use].name
     leader = compared.find_leader("first", compared.end_s, places)  # else the arm that leads at the longest budget
-    return places[0] if leader is None else leader
+    return compared.arms[places[0] if leader is None else leader].name
+
+
+def _compute_share(page_answer: FirstPageAnswer, target: str, budget_s: float) -> float | None:
+    """Pass@First of the model's best configuration at a budget; None where none had so much time."""
+    arm = _choose_configuration(page_answer, target, budget_s, page_answer.at(budget_s))
+    if page_answer.runs[arm].budget_s < budget_s:
+        return None
+    return page_answer.compared.compute_share(
+        "first", [one.name for one in page_answer.compared.arms].index(arm), budget_s
+    )
 
 
 def _make_row(
     page_answer: FirstPageAnswer,
-    target: str,
+    arm: str,
     model: str,
     shown_s: float,
-    columns_s: Sequence[float],
+    shares: Sequence[float | None],
     answer: BudgetAnswer | None,
 ) -> ModelRow:
-    compared = page_answer.compared
-    place = _choose_configuration(page_answer, target, shown_s, answer)
-    best = [_choose_configuration(page_answer, target, at_s, page_answer.at(at_s)) for at_s in columns_s]
-    standing, against = _compare_with_used(page_answer, target, answer)
+    run, compared = page_answer.runs[arm], page_answer.compared
+    place = [one.name for one in compared.arms].index(arm)
+    standing, against = _compare_with_used(page_answer, run.target, answer)
+    own_s = min(shown_s, run.budget_s)
     return ModelRow(
         model,
-        page_answer.runs[compared.arms[place].name],
+        run,
         standing,
-        share=compared.compute_share("first", place, shown_s),
-        interval=compared.compute_interval("first", place, shown_s),
-        shares=tuple(compared.compute_share("first", arm, at_s) for arm, at_s in zip(best, columns_s, strict=True)),
-        curve=compared.outcomes.build_curve(place, page_answer.budget_s),
+        share=compared.compute_share("first", place, own_s),
+        interval=compared.compute_interval("first", place, own_s),
+        shares=tuple(shares),
+        curve=compared.outcomes.build_curve(place, run.budget_s),
         tasks_to_decide=_count_tasks_to_decide(page_answer, answer, against) if answer and against else None,
     )
 
@@ -116,12 +136,14 @@ def _compare_with_used(
         return "undecided", None
     if page_answer.runs[answer.use].target == target:
         return "used", None
+    if all(run.budget_s < answer.budget_s for run in page_answer.runs.values() if run.target == target):
+        return "unmeasured", None
     if undecided := [arm for arm in answer.undecided if page_answer.runs[arm].target == target]:
         return "undecided", undecided[0]
     return "as_good" if any(page_answer.runs[arm].target == target for arm in answer.as_good) else "worse", None
 
 
 def _count_tasks_to_decide(page_answer: FirstPageAnswer, answer: BudgetAnswer, against: str) -> int | None:
-    compared = page_answer.compared
+    compared = page_answer.compare_at(answer.budget_s)
     places = {arm.name: place for place, arm in enumerate(compared.arms)}
     return compared.decide("first", places[answer.use or ""], places[against], answer.budget_s).tasks_to_decide

@@ -39,7 +39,7 @@ def describe_models(page_answer: FirstPageAnswer, found: ModelsAtBudget) -> Head
         over = f"with {used.run.weights}, {over}"
     right = f"{format_percent(used.share, page_answer.n_tasks)} right"
     sure = f"95 % interval: {format_interval(used.interval, page_answer.n_tasks)} %"
-    if len(found.rows) == 1:
+    if len(found.select("unmeasured")) == len(found.rows) - 1:
         answer = f"{measured}{used.model} answers {right} {within}"
     elif found.select("undecided"):
         answer = f"{measured}{used.model} is the best so far: it answers {right} {within}"

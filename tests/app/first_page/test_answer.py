@@ -226,6 +226,15 @@ def test_a_disturbed_study_answers_where_there_is_nothing_else_and_says_so_first
     assert "Clock disturbed in 1 of 2 arms" in whole
 
 
+def test_a_study_answers_by_its_undisturbed_arms_where_each_model_has_one(world, at):
+    slow = GOOD | {"name": "slow", "pace": 9.0, "limit": 20}
+    world.add_study(QUICK | {"limit": 20}, GOOD | {"limit": 20}, slow | DISTURBED, name="mixed")
+    heading, whole = at("/")
+    assert not heading.startswith("Measured on")
+    assert "Clock disturbed" not in whole
+    assert "Details: mixed" in whole
+
+
 def test_a_study_of_several_models_answers_before_one_with_more_tasks_of_one(world, at):
     world.add_study(QUICK | {"limit": 20}, GOOD | {"limit": 20}, name="models")
     world.add_study(GOOD | {"limit": 60}, GOOD | {"name": "other", "n": 1, "limit": 60}, name="one model")
@@ -237,6 +246,20 @@ def test_a_disturbed_run_leaves_the_answer_to_the_others(world, card):
     for name in ("a", "b"):
         world.add_run(name, limit=None, n=1)
     assert {run.name for run in card().source.runs} == {"a", "b"}
+
+
+def test_answers_of_runs_do_not_displace_each_other_from_the_cache(world, card, monkeypatch):
+    world.add_run("busy", limit=None, n=1, **DISTURBED)
+    world.add_run("a", limit=None, n=1)
+    build_answer, built = answer_cache.build_answer, []
+
+    def build(session, source):
+        built.append(len(source.runs))
+        return None if len(source.runs) == 1 else build_answer(session, source)
+
+    monkeypatch.setattr(answer_cache, "build_answer", build)
+    assert card() is card()
+    assert built == [1, 2]
 
 
 def test_advice_about_own_code_never_replaces_the_general_answer(world, at):
@@ -256,11 +279,17 @@ def test_advice_about_own_code_never_replaces_the_general_answer(world, at):
     assert "tasks of your code within" in world.client.get(report).get_data(as_text=True)
 
 
-def test_runs_with_different_budgets_are_not_compared(world, card):
-    for budget_s, names in ((3.0, "ab"), (20.0, "c")):
-        for name in names:
-            world.add_run(name, target=name, limit=None, n=1, budget_s=budget_s)
-    assert {run.name for run in card().source.runs} == {"a", "b"}
+def test_past_the_budget_of_a_run_the_others_are_compared(world, card, table, at):
+    world.add_run("short", target="short", limit=None, n=1, skill=0.9, pace=0.5, budget_s=3.0)
+    world.add_run("long", target="long", limit=None, n=1, skill=0.1, pace=3.0, budget_s=20.0)
+    found = card()
+    used = [found.runs[found.at(budget_s).arm].name for budget_s in (2.5, 15)]
+    assert (used, found.at(25)) == (["short", "long"], None)
+    assert found.at(2.5).one_second_more is None, "the short run was not given it"
+    assert table("/?budget=15")[1]["short"][2:] == ["–", "–", "–"]
+    heading, whole = at("/?budget=15")
+    assert heading.startswith("long answers ")
+    assert "better than" not in whole
 
 
 def test_a_running_study_leaves_the_answer_to_one_that_has_ended(world, card):
