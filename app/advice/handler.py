@@ -254,9 +254,9 @@ def open_folder(spec: AdviceSpec) -> PreparedProject:
 
 
 def open_archive(spec: AdviceSpec, archive: UploadedProject, folder: Path, sandbox: Sandbox) -> PreparedProject:
-    """An archive, written into the folder with the packages that its tests need. A folder that is complete is used as it is.
+    """An archive, written into the folder with the packages that its tests need.
 
-    Raises ProjectError.
+    A folder that is complete is used as it is. Raises ProjectError.
     """
     packages, complete = folder / "site-packages", folder / "complete"
     project = folder / "source" / derive_name(archive.name)

@@ -102,8 +102,8 @@ class StudyDocument(ResponseModel):
     sentence: str = Field(description="the answer in words")
     disturbance: str = Field(description="text to put before the sentence if the times cannot be trusted; else empty")
     answer: list[BudgetAnswer] = Field(
-        description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget; its `use` is null while no chosen sample "
-        "passes. The verdict, the difference and the tasks to decide are about `use` and `against`"
+        description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget; `use` is null while no chosen "
+        "sample passes. The verdict, the difference and the tasks to decide are about `use` and `against`"
     )
     at_budget: BudgetAnswer | None = Field(None, description="the answer at the budget that was asked for")
     reached: list[ShareReached] = Field(description="the smallest budget at which Pass@First of an arm is each share")
