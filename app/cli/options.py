@@ -143,7 +143,9 @@ class QuietChoice:
         wait = self.wait
         if wait is None:
             wait = stored_s is not None or (sys.stderr.isatty() if default is None else default)
-        return self.limit_s or ((stored_s or QUIET_LIMIT_S) if wait else None)
+        if self.limit_s is not None:
+            return self.limit_s
+        return (stored_s or QUIET_LIMIT_S) if wait else None
 
 
 def add_quiet_options(command: C) -> C:

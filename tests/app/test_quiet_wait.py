@@ -238,6 +238,7 @@ def test_a_command_says_why_the_server_waits_to_which_it_handed_its_run(ctx, bas
     ("words", "said"),
     [
         (("--throughput", "--quiet-limit", "9"), "a clock on this machine: leave it out for a run for throughput"),
+        (("--no-wait-for-quiet", "--quiet-limit", "9"), "--quiet-limit is for --wait-for-quiet: leave one of them out"),
         (("--quiet-limit", "0"), "--quiet-limit is 0.0: give a number above 0"),
     ],
 )

@@ -118,7 +118,7 @@ def list_wrong_addresses(stub_url: str) -> dict[str, str]:
     return {
         "http://127.0.0.1:9/v1": "cannot be reached: .*; start the server, or correct the address",
         "http://no-such-host.invalid/v1": "cannot be reached: .*; start the server, or correct the address",
-        stub_url.replace("http:", "https:"): "cannot be reached: .*SSL.*; start the server, or correct the address",
+        stub_url.replace("http:", "https:"): "cannot be reached: .*SSL.*; check its certificate, or SSL_CERT_FILE",
         stub_url.removesuffix("/v1"): f"has no models, {stub_url} has: use that address",
         "http://127.0.0.1:99999/v1": "Port out of range",
         "http:///v1": "use openai:MODEL@http://HOST/v1",
