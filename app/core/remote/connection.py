@@ -154,17 +154,10 @@ class ServerConnection:
             rest = bytearray()
             async with contextlib.aclosing(response.aiter_raw()) as blocks:
                 async for block in blocks:
-                    rest += block
-                    if len(rest) <= max_event_bytes and not _EVENT_END.search(rest, max(len(rest) - len(block) - 3, 0)):
-                        continue
-                    *events, rest = map(bytearray, _EVENT_END.split(rest))
-                    for event in events:
-                        lines = [line for line in event.splitlines() if line.startswith(b"data:")]
-                        data = b"\n".join(line.removeprefix(b"data:") for line in lines).decode("utf-8", "replace")
-                        if data.strip() == DONE:
+                    for data in take_events(rest, block):
+                        if data == DONE:
                             return
-                        if data:
-                            yield parse_chunk(data)
+                        yield parse_chunk(data)
                     if len(rest) > max_event_bytes:
                         raise RemoteServerError(f"sends an event of more than {max_event_bytes} bytes")
 
@@ -226,6 +219,18 @@ class ServerConnection:
 def _load_certificates() -> ssl.SSLContext:
     """Once, because it takes longer than a short answer."""
     return httpx2.create_ssl_context()
+
+
+def take_events(rest: bytearray, block: bytes) -> list[str]:
+    """The data of the server-sent events that `block` completes; `rest` keeps what is not complete yet."""
+    rest += block
+    if not _EVENT_END.search(rest, max(len(rest) - len(block) - 3, 0)):  # an end may lie across two blocks
+        return []
+    *events, end = _EVENT_END.split(bytes(rest))
+    rest[:] = end
+    lines = ([line for line in event.splitlines() if line.startswith(b"data:")] for event in events)
+    found = (b"\n".join(line.removeprefix(b"data:").strip() for line in each) for each in lines)
+    return [data.decode("utf-8", "replace") for data in found if data]
 
 
 def _is_compressed(response: httpx2.Response) -> bool:

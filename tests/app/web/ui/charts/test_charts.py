@@ -99,6 +99,6 @@ def test_a_line_to_a_name_does_not_look_like_a_curve():
 
 
 def test_the_interval_of_a_run_is_drawn_where_nothing_is_right_yet():
-    (chosen, _) = draw_curve(MeasuredCurve((2.0, 4.0), (0.5, 0.5), (0.5, 1.0)), 10, 4.0, 0).curves
+    (chosen, _) = draw_curve(MeasuredCurve((2.0, 4.0), (0.5, 0.5), (0.5, 1.0)), 10, 4.0).curves
     assert chosen.at(1.0) == 0
     assert (chosen.low[0], chosen.high[0]) == compute_wilson_interval(0, 10)
