@@ -68,6 +68,12 @@ ORACLES = [
         {"result": 1.5},
         id="raises",
     ),
+    pytest.param(
+        *("optional[tuple[int, int]]", FEW),
+        [{"args": TWO[0], "result": ["1", "2"]}, {"args": TWO[1], "result": None}],
+        {"result": ["1", "3"]},
+        id="perhaps a tuple",
+    ),
     thorough("none", FEW, [{"args": args, "result": None} for args in TWO], {"raises": "ValueError"}, id="none"),
 ]
 
