@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
+from filelock import FileLock
+
 from evaluation.source import parse
 
 MAX_BYTES = 64 * 2**20
@@ -82,14 +84,19 @@ def stage_packages(names: tuple[str, ...]) -> Packages | None:
 
 def stage_files(kind: str, files: dict[str, bytes], compiled: bool = False) -> str:
     """The folder that holds exactly these files, by their paths in it, for the sandbox to read; made if it is not
-    there. Raises PackagesError where somebody else has a folder of that name.
+    there. Raises PackagesError where it cannot be made, or where somebody else has a folder of that name.
 
     `compiled`: with bytecode, which no process in the sandbox can write.
     """
     sha256 = hash_files(files)
     folder = Path(tempfile.gettempdir()) / f"bassline-{kind}-{os.geteuid()}-{sha256[:16]}"
-    if not _is_intact(folder, sha256, compiled):
-        _write(folder, files, compiled)
+    try:
+        # Sandboxes of another process may have its folder mounted already: it must not be replaced by its equal.
+        with FileLock(f"{folder}.lock"):
+            if not _is_intact(folder, sha256, compiled):
+                _write(folder, files, compiled)
+    except OSError as error:
+        raise PackagesError(f"{folder} cannot be made: {error.strerror or error}: delete it, or set TMPDIR") from error
     return str(folder)
 
 
@@ -152,13 +159,11 @@ def _write(folder: Path, files: dict[str, bytes], compiled: bool) -> None:
             compileall.compile_dir(partial, quiet=2, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
         for path in [partial, *partial.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
-        try:
-            partial.rename(folder)
-        except OSError:
+        if folder.is_symlink() or folder.exists():
             if folder.is_symlink() or folder.lstat().st_uid != os.geteuid():
-                raise PackagesError(f"{folder} belongs to somebody else: delete it, or set TMPDIR") from None
+                raise PackagesError(f"{folder} belongs to somebody else: delete it, or set TMPDIR")
             shutil.rmtree(folder)
-            partial.rename(folder)
+        partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,37 @@ def test_a_copy_that_somebody_changed_is_made_anew(tmp_path, monkeypatch):
     assert module.read_bytes() == whole
     assert not (Path(first.folder) / "more.py").exists()
     stage_packages.cache_clear()
+
+
+def test_processes_that_need_a_copy_at_once_all_keep_the_first(tmp_path, monkeypatch):
+    """Each may start sandboxes with its folder right away, and these would see an empty one if it were replaced."""
+    monkeypatch.setattr(packages.tempfile, "gettempdir", lambda: str(tmp_path))
+    files = {f"package/module_{number}.py": b"" for number in range(500)}
+    forking = multiprocessing.get_context("fork")
+    start, found = forking.Barrier(4), forking.SimpleQueue()
+
+    def stage() -> None:
+        start.wait()
+        inode = 0
+        try:
+            inode = Path(packages.stage_files("packages", files)).stat().st_ino
+        finally:
+            found.put(inode)
+
+    processes = [forking.Process(target=stage) for _ in range(4)]
+    for process in processes:
+        process.start()
+    inodes = [found.get() for _ in processes]
+    for process in processes:
+        process.join()
+    assert inodes == [Path(packages.stage_files("packages", files)).stat().st_ino] * 4
+
+
+def test_a_copy_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(packages.tempfile, "gettempdir", lambda: str(tmp_path / "missing" / "file"))
+    (tmp_path / "missing").write_text("")
+    with pytest.raises(PackagesError, match="cannot be made: Not a directory: delete it, or set TMPDIR"):
+        packages.stage_files("packages", {"module.py": b""})
 
 
 def test_no_names_are_no_packages():
