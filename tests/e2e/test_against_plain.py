@@ -136,6 +136,9 @@ def test_a_completion_of_its_own_is_replayed_when_asked(site, page):
     replay.click()
     page.locator(".lane.unended").first.wait_for()
     page.get_by_role("button", name="Pause").wait_for()
+    text = page.get_by_label("Sample 0, replayed")
+    text.focus()  # a text that scrolls is reached by the keyboard
+    expect(text).to_be_focused()
 
 
 def test_a_race_cancelled_in_the_middle_keeps_what_speculative_has(live, engines, page):

@@ -31,6 +31,8 @@ function readLane(item) {
   const endedAnswer = answer ? [...answer.childNodes] : [];
   const text = document.createElement("pre");
   text.className = "lane-text";
+  text.tabIndex = 0; // it scrolls
+  text.ariaLabel = `${find(item, ".who > span", Element).textContent}, replayed`;
   const spans = tokens.map(([origin, part]) => {
     const span = document.createElement("span");
     span.className = origin ? `unwritten from-${origin}` : "unwritten";
