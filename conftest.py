@@ -14,6 +14,9 @@ import evaluation  # noqa: F401
 import pytest
 import torch
 
+# PyTorch's CPU build brings none.
+_HAS_TRITON = importlib.util.find_spec("triton") is not None
+
 # A GPU machine has only what decoding needs.
 pytest_plugins = ["tests.app.world"] if importlib.util.find_spec("flask") else []
 """Fixtures of databases that are made once for all tests of a process."""
@@ -57,6 +60,8 @@ def _patch_triton_once_for_each_launch() -> None:
 
     They stay replaced until the launch ends, so a second function of the same module needs nothing.
     """
+    if not _HAS_TRITON:
+        return
     from triton.runtime import interpreter  # noqa: PLC0415
 
     if not hasattr(interpreter, "_LangPatchScope"):  # Triton 3.6 restores its builtins in another way
@@ -83,6 +88,8 @@ def _interpret_triton_faster(pytestconfig: pytest.Config) -> None:
 
     The second time, for an overflow, which a GPU does not look for either; a thorough run does.
     """
+    if not _HAS_TRITON:
+        return
     from triton.runtime import interpreter  # noqa: PLC0415
 
     get_dtype, known = interpreter._get_np_dtype, {}

@@ -319,8 +319,11 @@ def test_a_function_that_needs_an_installed_package_takes_its_source_along(opene
 class Faulty:
     """The sandbox with a fault before every job; a job that is tried again succeeds."""
 
-    def __init__(self, sandbox, lasting=False):
-        self.packages, self._sandbox, self._tried, self._lasting = sandbox.packages, sandbox, set(), lasting
+    def __init__(self, sandbox, lasting=False, tried=()):
+        self.packages, self._sandbox, self._tried, self._lasting = sandbox.packages, sandbox, set(tried), lasting
+
+    def with_hash_seed(self, seed):
+        return Faulty(self._sandbox.with_hash_seed(seed), self._lasting, self._tried)
 
     def run(self, job, limits):
         return self._fault(job) or self._sandbox.run(job, limits)

@@ -6,12 +6,15 @@ import dataclasses
 import re
 import uuid
 
+import limits
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 from sqlalchemy import select
 
+from app.accounts import access
 from app.accounts.service import create_token
+from app.core.context import CallerPool
 from app.core.states import RunState, Scope
 from app.runs import figures, service
 from app.runs.models import Run
@@ -27,11 +30,15 @@ PLAIN = {"Accept-Encoding": "identity"}  # the tester of WSGI applications does 
 
 
 @pytest.fixture
-def app(ctx):
+def app(ctx, monkeypatch):
     """The service as strangers meet it: tokens required, a worker alive, nobody limited."""
     workers.report(ctx)
-    guarded = ctx.settings.model_copy(update={"require_tokens": True, "rate_limit": ""})
-    return create_app(dataclasses.replace(ctx, settings=guarded))
+    monkeypatch.setattr(access, "FAILURE_RATE", limits.parse("1000000 per minute"))
+    guarded = dataclasses.replace(
+        ctx, settings=ctx.settings.model_copy(update={"require_tokens": True, "rate_limit": ""})
+    )
+    guarded.downloads = CallerPool(1000)  # schemathesis does not close what it receives
+    return create_app(guarded)
 
 
 @pytest.fixture
