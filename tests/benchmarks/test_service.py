@@ -43,9 +43,9 @@ def test_it_fills_a_database_measures_every_page_and_finds_it_filled_again(url, 
     assert report["settings"]["runs"] == 6
     assert 6 * 20 * 8 <= report["settings"]["samples"] <= 6 * 164 * 8
     pages = {row["page"]: row for row in report["rows"]}
-    # Runs, their curves, studies, datasets of own code; and for the first answer its runs with their tasks, samples and
-    # calibrations.
-    assert pages["first_page"]["queries"] == 8
+    # Runs, their curves, studies, datasets of own code; and for the first answer its runs with their tasks, what these
+    # took, samples and calibrations.
+    assert pages["first_page"]["queries"] == 9
     assert all(report["figures"][f"{page}.p95_ms"] > 0 for page in pages)
     assert all(report["figures"][f"jobs.{name}.ms_per_task.median"] > 0 for name in ("postgresql", "sqlite"))
     assert "Job core" in capsys.readouterr().out
