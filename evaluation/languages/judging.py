@@ -31,6 +31,9 @@ _SAYS = (
 )
 """What a failed program prints, by the status that it then gets; else it crashed or raised an exception."""
 _REASON = re.compile(r"assert|error|exception|panic|FAIL", re.IGNORECASE)
+_RUNTIME_NOTE = re.compile(r"\[\w+\.cc : \d+\] RAW: ")
+"""How V8 (Abseil) begins what it notes by itself: where threads wait for each other, that the sandbox hides how they
+are scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def compile_program(slot: ProgramSlot) -> Judgement | None:
     except ProgramEndedError as ended:
         reason = ended.detail.replace("the program", "the compiler")
     output = compiler.output.decode("utf-8", "replace").replace(f"{slot.folder}/", "")
-    lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()]
+    lines = _list_lines(output)
     limit_s = slot.tools.compile_limits.cpu_s
     # At other limits ProgramEndedError is raised, and the exact clock may be ahead of the one that counts `cpu_s`.
     if not reason and (compiler.cpu_s >= limit_s or compiler.exit_code == -signal.SIGKILL):
@@ -259,10 +262,15 @@ def judge_by_exit_code(sandbox: Sandbox, language: Language, program: str, test:
 
 def _build_failure(base: SandboxResult, exit_code: int, output: str) -> SandboxResult:
     """The result of a program that ended with another exit code than 0."""
-    lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()]
+    lines = _list_lines(output)
     reason = next((line for line in lines if _REASON.search(line)), describe_exit(exit_code))
     status = next((status for status, says in _SAYS if says.search(output)), None)
     if status is None:
         crashed = exit_code < 0 and exit_code != -signal.SIGABRT
         status = Status.CRASHED if crashed or not lines else Status.EXCEPTION
     return replace(base, status=status, detail=reason.strip(), traceback="\n".join(lines[-_LAST_LINES:]))
+
+
+def _list_lines(output: str) -> list[str]:
+    """The start of each line that a program or its compiler printed."""
+    return [line[:_SHOWN] for line in output.splitlines() if line.strip() and not _RUNTIME_NOTE.match(line)]

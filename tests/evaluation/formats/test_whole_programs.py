@@ -71,6 +71,16 @@ def test_a_program_that_does_not_compile_or_parse_says_so(grader):  # noqa: F811
     assert grader.judge("  ", task).trust == "in-guest"
 
 
+def test_what_the_runtime_notes_by_itself_is_not_the_reason(grader):  # noqa: F811
+    """V8 does where its threads wait for each other, which they do now and then on a busy machine."""
+    toolchain_or_skip("javascript")
+    ((task, _), *_) = pairs("javascript")
+    note = "console.error('[mutex.cc : 955] RAW: pthread_getschedparam failed: 1')"
+    verdict = grader.judge(f"{task.prompt}  {note};\n  nowhere.length;\n}}\n", task)
+    assert (verdict.status, verdict.detail) == ("exception", "ReferenceError: nowhere is not defined")
+    assert "mutex" not in verdict.traceback
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_task_says_that_its_program_can_forge_the_verdict_and_is_written_and_read_again(name):
     dataset = parse_dataset(FILES[name].encode(), name, f"{name}.jsonl")
