@@ -55,7 +55,10 @@ def no_node(monkeypatch):
     def find():
         raise ToolchainError("there is none")
 
-    monkeypatch.setattr(registry.load_language("javascript").toolchain, "find", find)
+    # TypeScript takes JavaScript's when it is first loaded, and would keep this one.
+    toolchains = [registry.load_language(name).toolchain for name in ("typescript", "javascript")]
+    for toolchain in toolchains:
+        monkeypatch.setattr(toolchain, "find", find)
 
 
 def test_a_stored_task_keeps_signature_and_cases_and_writes_the_same_file(ctx, stored):

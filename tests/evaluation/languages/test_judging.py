@@ -119,6 +119,7 @@ def test_typescript_runs_without_its_types(grader):
 
 
 def test_a_program_that_cannot_be_started_is_a_fault_of_the_sandbox(grader, monkeypatch):
+    toolchain_or_skip("typescript")  # it would keep the broken one if it were first loaded below
     toolchain = toolchain_or_skip("javascript")
     broken = toolchain.tools.run.__class__(("/no/such/node", "driver.cjs"))
     missing = toolchain.__class__("none", toolchain.tools.__class__(broken))
