@@ -12,6 +12,7 @@ from waitress.adjustments import Adjustments  # type: ignore[import-untyped]
 from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
 from waitress.parser import HTTPRequestParser, ParsingError  # type: ignore[import-untyped]
 from waitress.server import TcpWSGIServer  # type: ignore[import-untyped]
+from waitress.wasyncore import dispatcher  # type: ignore[import-untyped]
 
 from app.core.settings import WEB_THREADS
 from app.web.http.disconnect import STALLED_S
@@ -129,6 +130,12 @@ class WaitressServer(TcpWSGIServer):  # type: ignore[misc]
         """Also limits the kernel's send buffer; with a large one, a reader's progress would show only every few MB."""
         super().set_socket_options(conn)
         conn.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
+
+    def close(self) -> None:
+        """Stops listening. The pipe that wakes the loop stays open: a thread that still answers writes to it, and a
+        closed one's number may belong to the database by then."""
+        self.trigger.del_channel(self._map)
+        dispatcher.close(self)
 
     def maintenance(self, now: float) -> None:
         """Also closes connections whose responses are not taken."""

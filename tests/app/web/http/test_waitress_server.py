@@ -10,7 +10,7 @@ import socket
 import threading
 
 import pytest
-from flask import Response
+from flask import Flask, Response
 
 from app.site.factory import create_app
 from app.web.http import waitress_server
@@ -217,3 +217,14 @@ def test_a_body_in_chunks_is_taken(server):
     with connect(server, head + b'd\r\n{"target": 1}\r\n0\r\n\r\n') as client:
         client.settimeout(30)
         assert client.recv(12) == b"HTTP/1.1 422"
+
+
+def test_a_thread_that_still_answers_after_the_end_writes_into_no_other_file(tmp_path):
+    """It wakes the loop by a byte in a pipe, whose number a database may have taken by then."""
+    server = WaitressServer(Flask("pages"), "127.0.0.1", 0)
+    server.close()
+    files = [(tmp_path / str(number)).open("wb") for number in range(8)]
+    server.pull_trigger()
+    for file in files:
+        file.close()
+    assert [path.stat().st_size for path in tmp_path.iterdir()] == [0] * 8
