@@ -32,8 +32,8 @@ _SAYS = (
 """What a failed program prints, by the status that it then gets; else it crashed or raised an exception."""
 _REASON = re.compile(r"assert|error|exception|panic|FAIL", re.IGNORECASE)
 _RUNTIME_NOTE = re.compile(r"\[\w+\.cc : \d+\] RAW: ")
-"""How V8 (Abseil) begins what it notes by itself: where threads wait for each other, that the sandbox hides how they
-are scheduled."""
+"""The start of a line that V8 (Abseil) logs when its threads wait for each other and the sandbox denies it their
+priorities."""
 
 
 @dataclass(frozen=True, slots=True)

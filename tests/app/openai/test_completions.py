@@ -201,7 +201,7 @@ def test_errors_have_openais_shape_and_say_what_to_do(client, asked, kind, param
         ("frequency_penalty", -0.5),
         ("logit_bias", {"50256": -100}),
         ("best_of", 5),
-        ("detokenize", False),  # of no field that is not known is it known that 0 or false asks for nothing
+        ("detokenize", False),  # in an unknown field, 0 or false may ask for something
         ("budgets", 0),
         ("ignore_eos", True),
         ("stop_token_ids", [2]),
